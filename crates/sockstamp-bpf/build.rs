@@ -34,6 +34,7 @@ fn main() -> Result<()> {
         "src/stuck",
         "src/tcp",
         "src/udp",
+        "src/unix",
         "src/wait",
         "src/window",
     ] {
@@ -60,6 +61,7 @@ fn main() -> Result<()> {
         "src/bpf/probe.bpf.c",
         "src/bpf/stuck.bpf.c",
         "src/bpf/symbols.bpf.c",
+        "src/bpf/unix.bpf.c",
     ] {
         clang.skeleton(source, &out, &headers)?;
     }
@@ -75,7 +77,8 @@ fn generate_types(out: &Path) -> Result<()> {
         .header("src/completions/completions.h")
         .header("src/packets/packets.h")
         .header("src/stuck/stuck.h")
-        .allowlist_file(".*/(abi|lists|group|filter|completions|packets|stuck)\\.h")
+        .header("src/unix/unix.h")
+        .allowlist_file(".*/(abi|lists|group|filter|completions|packets|stuck|unix)\\.h")
         .default_enum_style(bindgen::EnumVariation::ModuleConsts)
         .derive_default(true)
         .layout_tests(false)

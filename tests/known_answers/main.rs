@@ -36,4 +36,5 @@ mod sessions;
 mod slow_link;
 mod two_hosts;
 mod udp;
+mod unix_sockets;
 mod wall_time;

@@ -60,6 +60,7 @@ mod tcp;
 #[expect(unsafe_code, reason = "the one system call that no crate here wraps")]
 mod timer;
 mod udp;
+pub mod unix;
 mod verified;
 mod wait;
 mod wakeups;

@@ -8,7 +8,8 @@ use memmap2::{MmapOptions, MmapRaw};
 use sockstamp_model::stage::Direction;
 
 use crate::abi::raw::{
-    group as Group, nic_stamp, packet_record, rx_stamps, stuck_socket, tx_stamps, wait_record,
+    group as Group, nic_stamp, packet_record, rx_stamps, stuck_socket, tx_stamps, unix_flow,
+    unix_wait, wait_record,
 };
 use crate::abi::{Bank, Record};
 
@@ -172,6 +173,8 @@ unsafe impl Sampled for wait_record {}
 unsafe impl Sampled for nic_stamp {}
 // SAFETY: it consists of integers.
 unsafe impl Sampled for packet_record {}
+// SAFETY: it consists of integers.
+unsafe impl Sampled for unix_wait {}
 
 /// The record of a packet that begins a ring-buffer sample, or `None` if it is not one of ours.
 pub fn packet(sample: &[u8]) -> Option<&packet_record> {
@@ -186,6 +189,18 @@ pub(crate) fn stuck(bytes: &[u8]) -> Option<stuck_socket> {
     // SAFETY: the length is checked above, the read needs no alignment, and every bit pattern is a
     // valid stuck_socket: it consists of integers.
     Some(unsafe { bytes.as_ptr().cast::<stuck_socket>().read_unaligned() })
+}
+
+/// Copy the value of a Unix connection, or return `None` if the bytes are none.
+pub(crate) fn unix_flow(bytes: &[u8]) -> Option<Box<unix_flow>> {
+    if bytes.len() != size_of::<unix_flow>() {
+        return None;
+    }
+    // SAFETY: the length is checked above, the read needs no alignment, and every bit pattern is a
+    // valid unix_flow: it consists of integers.
+    Some(Box::new(unsafe {
+        bytes.as_ptr().cast::<unix_flow>().read_unaligned()
+    }))
 }
 
 impl Record {

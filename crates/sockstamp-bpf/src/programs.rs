@@ -1,6 +1,6 @@
 //! List the programs of `sockstamp.bpf.c`. Loading, attaching, `doctor` and docs/kernel-support.md
 //! iterate this table. [`packets`](crate::packets), [`completions`](crate::completions) and
-//! [`stuck`](crate::stuck) have one each, of the same kind.
+//! [`stuck`](crate::stuck) and [`unix`](crate::unix) have one each, of the same kind.
 
 use sockstamp_model::stage::Stage;
 
@@ -326,7 +326,8 @@ mod tests {
     use crate::skeleton::packets::PacketsSkelBuilder;
     use crate::skeleton::sockstamp::SockstampSkelBuilder;
     use crate::skeleton::stuck::StuckSkelBuilder;
-    use crate::stuck;
+    use crate::skeleton::unix::UnixSkelBuilder;
+    use crate::{stuck, unix};
 
     /// Return the name and the section of each program of a table, sorted.
     fn listed<P>(table: &[Program<P>]) -> Vec<(String, String)> {
@@ -345,12 +346,14 @@ mod tests {
             sections(PacketsSkelBuilder::default()),
             sections(CompletionsSkelBuilder::default()),
             sections(StuckSkelBuilder::default()),
+            sections(UnixSkelBuilder::default()),
         ];
         let tables = [
             listed(&PROGRAMS),
             listed(&packets::PROGRAMS),
             listed(&completions::PROGRAMS),
             listed(&stuck::PROGRAMS),
+            listed(&unix::PROGRAMS),
         ];
         for (compiled, table) in compiled.into_iter().zip(tables) {
             let mut compiled = compiled.unwrap();

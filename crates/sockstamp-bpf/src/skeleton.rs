@@ -36,5 +36,9 @@ pub(crate) mod symbols {
     include!(concat!(env!("OUT_DIR"), "/symbols.skel.rs"));
 }
 
+pub(crate) mod unix {
+    include!(concat!(env!("OUT_DIR"), "/unix.skel.rs"));
+}
+
 /// The constants of the measuring programs.
 pub(crate) type Constants = sockstamp::types::rodata;

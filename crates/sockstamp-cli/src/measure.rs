@@ -20,7 +20,7 @@ use sockstamp_model::group::Grouping;
 use sockstamp_model::message::Message;
 use sockstamp_model::packet::Packet;
 use sockstamp_model::summary::Summary;
-use sockstamp_model::wait::{Wait, Waits};
+use sockstamp_model::wait::{UnixWait, Wait, Waits};
 use sockstamp_run::command::Spent;
 use sockstamp_run::containers::Containers;
 use sockstamp_run::escape::{complain, inform};
@@ -155,6 +155,9 @@ pub(crate) trait Observer {
     /// Take waits as they end.
     fn ended(&mut self, _: &[Wait]) {}
 
+    /// Take questions over Unix sockets that were slow, as they end.
+    fn unix(&mut self, _: &[UnixWait]) {}
+
     /// Take the slow waits that are open: at the start, and a while before the end.
     fn open(&mut self, _: &[Wait]) {}
 
@@ -228,6 +231,11 @@ impl<A: Observer, B: Observer> Observer for (&mut A, &mut B) {
     fn ended(&mut self, waits: &[Wait]) {
         self.0.ended(waits);
         self.1.ended(waits);
+    }
+
+    fn unix(&mut self, waits: &[UnixWait]) {
+        self.0.unix(waits);
+        self.1.unix(waits);
     }
 
     fn open(&mut self, waits: &[Wait]) {
@@ -400,6 +408,10 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         match session.new_waits() {
             [] => {}
             ended => observer.ended(ended),
+        }
+        match session.new_unix_waits() {
+            [] => {}
+            ended => observer.unix(ended),
         }
         if ticks.is_due() {
             let mut summary = session.summary();

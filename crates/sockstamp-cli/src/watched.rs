@@ -8,7 +8,7 @@ use sockstamp_host::clock;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
-use sockstamp_model::wait::{Wait, Waits};
+use sockstamp_model::wait::{UnixWait, Wait, Waits};
 use sockstamp_run::process_names::ProcessNames;
 
 use crate::measure::Observer;
@@ -20,6 +20,8 @@ pub(crate) struct Watched {
     case: Case,
     /// Those that no message shows whole.
     waits: Vec<Wait>,
+    /// Those over Unix sockets: no message shows them.
+    unix: Vec<UnixWait>,
     names: ProcessNames,
     slow: Nanos,
     /// Looks at this host, from the beginning on.
@@ -45,6 +47,7 @@ impl Watched {
             evidence: None,
             case: Case::new(scope),
             waits: Vec::new(),
+            unix: Vec::new(),
             names: ProcessNames::default(),
             is_printed: true,
         }
@@ -62,6 +65,11 @@ impl Watched {
     /// Return the waits that no message shows whole.
     pub(crate) fn waits(&self) -> &[Wait] {
         &self.waits
+    }
+
+    /// Return the questions over Unix sockets that were slow, failed or are open.
+    pub(crate) fn unix(&self) -> &[UnixWait] {
+        &self.unix
     }
 }
 
@@ -96,6 +104,12 @@ impl Observer for Watched {
         }
     }
 
+    fn unix(&mut self, waits: &[UnixWait]) {
+        if let Some(evidence) = &mut self.evidence {
+            evidence.unix(waits);
+        }
+    }
+
     fn open(&mut self, waits: &[Wait]) {
         if let Some(evidence) = &mut self.evidence {
             evidence.waits(waits);
@@ -110,6 +124,7 @@ impl Observer for Watched {
             self.case.ends(now);
         }
         self.waits.extend(waits.list);
+        self.unix.extend(waits.unix);
         if let Some(evidence) = &mut self.evidence {
             evidence.add_to(&mut self.case);
         }

@@ -24,7 +24,7 @@ use sockstamp_host::pressure;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
-use sockstamp_model::wait::{Kind, Wait};
+use sockstamp_model::wait::{Kind, UnixWait, Wait};
 
 pub use self::sleeps::Tasks;
 
@@ -135,6 +135,13 @@ impl Evidence {
             .look(&asked.union(&connecting).copied().collect());
         self.full_queues.look(&connecting, &self.theirs);
         self.look_at_theirs();
+    }
+
+    /// Take slow questions over Unix sockets: their services are looked at.
+    pub fn unix(&mut self, waits: &[UnixWait]) {
+        let slow = waits.iter().filter(|wait| wait.lasted >= self.slow);
+        let servers = slow.filter_map(|wait| wait.server.as_ref());
+        servers.for_each(|(pid, _)| self.sleeps.add(*pid));
     }
 
     fn look_at_theirs(&mut self) {

@@ -41,7 +41,8 @@ pub(crate) fn holds(process: &Path, inode: u64) -> bool {
 }
 
 /// Return the inodes of the sockets that a process has open.
-pub(crate) fn sockets(process: &Path) -> BTreeSet<u64> {
+#[must_use]
+pub fn sockets(process: &Path) -> BTreeSet<u64> {
     each_socket(process).collect()
 }
 

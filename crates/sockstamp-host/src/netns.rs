@@ -349,7 +349,7 @@ fn processes() -> impl Iterator<Item = PathBuf> {
 }
 
 /// Iterate over the processes of this host.
-pub(crate) fn pids() -> impl Iterator<Item = u32> {
+pub fn pids() -> impl Iterator<Item = u32> {
     processes().filter_map(|path| path.file_name()?.to_str()?.parse().ok())
 }
 
@@ -438,7 +438,12 @@ fn path(name: &str) -> PathBuf {
     }
 }
 
-fn inode(path: &Path) -> Result<NetnsInode> {
+/// Return the namespace of such a file, as `/proc/PID/ns/net`.
+///
+/// # Errors
+///
+/// If it cannot be inspected.
+pub fn inode(path: &Path) -> Result<NetnsInode> {
     inode_of(&fs::metadata(path)?)
 }
 

@@ -70,6 +70,25 @@ impl Unix {
         }
     }
 
+    /// Return true if there is such a socket, or nobody can tell.
+    #[must_use]
+    pub fn has(&self, netns: NetnsInode, inode: u64) -> bool {
+        !self.kernels.contains_key(&netns) || self.listed(netns, inode).is_some()
+    }
+
+    /// Return true if a socket of a namespace has connected to a service, and asks it.
+    #[must_use]
+    pub fn asks(&self, netns: NetnsInode, inode: u64) -> bool {
+        let own = self.listed(netns, inode).filter(|own| own.name.is_none());
+        let other = own.and_then(|own| self.listed(netns, own.peer));
+        other.is_some_and(|other| other.name.is_some())
+    }
+
+    /// Return the process that has accepted the connection of such a socket, and its name.
+    pub fn server(&mut self, netns: NetnsInode, inode: u64) -> Option<(u32, Name)> {
+        self.service(netns, inode)??.process
+    }
+
     /// Return the service at the other end of a socket of a namespace: `None` if it is none of
     /// Unix; `Some(None)` if the other end is a client, or has no name.
     pub(crate) fn service(&mut self, netns: NetnsInode, inode: u64) -> Option<Option<Service>> {

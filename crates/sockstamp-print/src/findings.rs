@@ -6,7 +6,6 @@ use serde::Serialize;
 use sockstamp_explain::diagnosis::tree::Node;
 use sockstamp_explain::diagnosis::{Diagnosis, JSON_VERSION, ServiceTime, Why};
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::service::Service;
 
 use crate::colour::Brush;
 use crate::paragraph::wrapped;
@@ -97,8 +96,8 @@ fn asked(service: &ServiceTime) -> String {
     let peers = service.asked.iter().take(PRINTED).map(|asked| {
         let each = asked.questions as f64 / of;
         match asked.questions {
-            0 => Service(asked.peer).to_string(),
-            _ => format!("{} ({each:.1} questions each)", Service(asked.peer)),
+            0 => asked.peer.to_string(),
+            _ => format!("{} ({each:.1} questions each)", asked.peer),
         }
     });
     let others = service.asked.len().saturating_sub(PRINTED);

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use sockstamp_bpf::programs::{PROGRAMS, Program};
-use sockstamp_bpf::{completions, packets, stuck};
+use sockstamp_bpf::{completions, packets, stuck, unix};
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::Stage;
 
@@ -65,7 +65,8 @@ const OTHER_HOOKS: &str = "
 ## Hooks of pcap and notifications
 
 `pcap`, `--packets`, `sockstamp notifications` and `stuck` load programs of their own, only while
-they run:
+they run. Those for Unix sockets are attached only while a process of the target, or of its cgroup,
+has connected to a service behind one, and for the whole of a command:
 
 | hook | runs for | for |
 |---|---|---|
@@ -199,6 +200,7 @@ fn page(kernels: &Kernels, of_arm64: &Kernels) -> String {
     others(&mut text, "packets", &packets::PROGRAMS);
     others(&mut text, "notifications", &completions::PROGRAMS);
     others(&mut text, "stuck", &stuck::PROGRAMS);
+    others(&mut text, "Unix sockets", &unix::PROGRAMS);
     text
 }
 

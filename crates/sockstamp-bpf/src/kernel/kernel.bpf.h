@@ -16,7 +16,8 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-#define AF_INET	      2 /* include/linux/socket.h */
+#define AF_UNIX	      1 /* include/linux/socket.h */
+#define AF_INET	      2
 #define AF_INET6      10
 #define SOL_SOCKET    1 /* include/uapi/asm-generic/socket.h */
 #define SOL_TCP	      6 /* include/linux/socket.h */

@@ -30,6 +30,7 @@ enum { false, true };
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_CGROUP_ARRAY = 8,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_STACK = 23,
@@ -442,6 +443,14 @@ struct bpf_local_storage {
 	struct hlist_head list;
 };
 
+struct upid {
+	int nr;
+};
+
+struct pid {
+	struct upid numbers[1];
+};
+
 typedef struct refcount_struct {
 	struct {
 		int counter;
@@ -451,6 +460,15 @@ typedef struct refcount_struct {
 struct socket {
 	unsigned long flags;
 	struct sock *sk;
+};
+
+struct inode {
+	unsigned long i_ino;
+};
+
+struct socket_alloc {
+	struct socket socket;
+	struct inode vfs_inode;
 };
 
 struct wait_queue_head {
@@ -537,6 +555,7 @@ struct sock {
 	u32 sk_max_ack_backlog;
 	int sk_write_pending;
 	struct socket *sk_socket;
+	struct pid *sk_peer_pid;
 	void *sk_user_data;
 	struct sock_cgroup_data sk_cgrp_data;
 	struct bpf_local_storage *sk_bpf_storage;
@@ -553,6 +572,21 @@ struct sock {
 	u8 sk_userlocks : 4;
 	u8 sk_pacing_shift;
 	u8 sk_bpf_cb_flags; /* v6.15 */
+};
+
+struct sockaddr_un {
+	char sun_path[108];
+};
+
+struct unix_address {
+	int len;
+	struct sockaddr_un name[];
+};
+
+struct unix_sock {
+	struct sock sk;
+	struct unix_address *addr;
+	struct sock *peer;
 };
 
 union flowi_uli {
@@ -878,6 +912,13 @@ struct bpf_iter_meta {
 	struct seq_file *seq;
 	u64 session_id;
 	u64 seq_num;
+};
+
+struct bpf_iter__bpf_map_elem {
+	struct bpf_iter_meta *meta;
+	struct bpf_map *map;
+	void *key;
+	void *value;
 };
 
 struct bpf_iter__task_file {

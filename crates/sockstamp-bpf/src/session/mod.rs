@@ -42,6 +42,7 @@ use crate::ring::Ring;
 use crate::skeleton::sockstamp::SockstampSkel;
 use crate::target::Processes;
 use crate::udp;
+use crate::unix::Questions;
 use crate::verified;
 use crate::wait::Waiting;
 use crate::wakeups::Wakeups;
@@ -76,6 +77,7 @@ pub struct Session {
     ring: Option<Ring<Vec<Record>>>,
     waiting: Option<Waiting>,
     open_waits: Option<OpenWaits>,
+    unix: Option<Questions>,
     wakeups: Wakeups,
     /// The last reading of the ring found some.
     records_come: bool,
@@ -220,6 +222,7 @@ impl Session {
         let cost = self.cost.as_ref().map(Control::until_run);
         let waiting = self.waiting.as_ref().map(Waiting::until_fetch);
         let nics = self.nics.as_ref().map(Nics::until_run);
+        let unix = self.unix.as_ref().map(Questions::until_run);
         let clock = CLOCK_PERIOD.saturating_sub(self.clock_read.elapsed());
         let due = [
             timeout,
@@ -232,6 +235,7 @@ impl Session {
             cost,
             waiting,
             nics,
+            unix,
         ];
         let stepped = self.wakeups.wait(due.into_iter().flatten().min(), others)?;
         if stepped || self.clock_read.elapsed() >= CLOCK_BY_THE_WAY {
@@ -244,6 +248,7 @@ impl Session {
         self.take_records(on_message)?;
         self.run_nics(on_message)?;
         self.fetch_waits()?;
+        self.look_at_unix();
         if let Some(giving_up) = &mut self.giving_up {
             let counted = self.skeleton.maps.bss_data.as_ref();
             giving_up

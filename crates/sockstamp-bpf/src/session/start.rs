@@ -36,6 +36,7 @@ use crate::settings;
 use crate::skeleton::sockstamp::{SockstampSkel, SockstampSkelBuilder};
 use crate::target::{Cgroups, Processes, select_tasks};
 use crate::udp;
+use crate::unix::Questions;
 use crate::wait::Waiting;
 use crate::wakeups::Wakeups;
 use crate::window::Windows;
@@ -127,6 +128,14 @@ impl Session {
             Ok(open_waits) => (open_waits, None),
             Err(error) => (None, Some(error)),
         };
+        let asked = options
+            .waits
+            .map(|slow| Questions::start(facts, options, slow))
+            .transpose();
+        let (unix, refusal) = match asked {
+            Ok(unix) => (unix.flatten(), refusal),
+            Err(error) => (None, refusal.or(Some(error))),
+        };
         let mut session = Self {
             links: Vec::new(),
             closing: None,
@@ -139,6 +148,7 @@ impl Session {
             ring,
             waiting,
             open_waits,
+            unix,
             wakeups,
             records_come: false,
             clock_read: Instant::now(),

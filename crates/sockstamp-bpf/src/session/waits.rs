@@ -2,9 +2,10 @@
 
 use std::sync::atomic::{Ordering, fence};
 
-use sockstamp_model::wait::{Wait, Waits};
+use sockstamp_model::wait::{UnixWait, Wait, Waits};
 
 use crate::error::Error;
+use crate::unix::Questions;
 use crate::wait::Waiting;
 
 use super::Session;
@@ -70,7 +71,23 @@ impl Session {
         if let Some(Err(error)) = looked {
             self.refusal.get_or_insert(error);
         }
+        let asked = self.unix.as_mut().map(|unix| unix.add_to(&mut waits));
+        if let Some(Err(error)) = asked {
+            self.refusal.get_or_insert(error);
+        }
         Ok(waits)
+    }
+
+    /// Look at questions over Unix sockets, if it is time; without them, all else goes on.
+    pub(super) fn look_at_unix(&mut self) {
+        if let Some(Err(error)) = self.unix.as_mut().map(Questions::run) {
+            self.refusal.get_or_insert(error);
+        }
+    }
+
+    /// Do the same as [`new_waits`](Self::new_waits) for questions over Unix sockets.
+    pub fn new_unix_waits(&mut self) -> &[UnixWait] {
+        self.unix.as_mut().map_or(&[], Questions::new_ones)
     }
 
     /// Look at the sockets of the target, so that a later look shows what has not moved since;

@@ -15,7 +15,7 @@ use sockstamp_explain::diagnosis::Diagnosis;
 use sockstamp_host::places::Places;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary::Summary;
-use sockstamp_model::wait::Wait;
+use sockstamp_model::wait::{UnixWait, Wait};
 use sockstamp_print::findings::Shown;
 use sockstamp_print::listeners::Listeners;
 use sockstamp_print::wrong_use::WrongUse;
@@ -81,6 +81,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         wall_time: wall_time.as_ref(),
         diagnosis: &watched.diagnose(summary),
         waits: watched.waits(),
+        unix: watched.unix(),
     };
     let printed = if options.cumulative {
         print_cumulative(&mut output, summary, options.format)
@@ -107,6 +108,8 @@ struct Results<'a> {
     diagnosis: &'a Diagnosis,
     /// Those that no message shows whole.
     waits: &'a [Wait],
+    /// Those over Unix sockets.
+    unix: &'a [UnixWait],
 }
 
 fn print(output: &mut dyn Write, results: &Results<'_>, options: &Options) -> io::Result<()> {
@@ -115,6 +118,7 @@ fn print(output: &mut dyn Write, results: &Results<'_>, options: &Options) -> io
         wall_time,
         diagnosis,
         waits,
+        unix,
     } = results;
     let brush = brush_of(options);
     let columns = &options.columns;
@@ -122,7 +126,7 @@ fn print(output: &mut dyn Write, results: &Results<'_>, options: &Options) -> io
         diagnosis,
         why: options.why,
     };
-    let waited = !waits.is_empty();
+    let waited = !waits.is_empty() || !unix.is_empty();
     let is_idle = text::is_empty(summary) && !waited;
     if let (Format::Text, Some(wall_time), false) = (options.format, wall_time, is_idle) {
         writeln!(output, "\n{}", brush.bold(&wall_time.to_string()))?;
@@ -147,7 +151,11 @@ fn print(output: &mut dyn Write, results: &Results<'_>, options: &Options) -> io
                 summary,
                 wall_time,
                 diagnosis: findings::Json::new(diagnosis, options.slow.slow.into()),
-                waits: waits.iter().map(waits::Json::from).collect(),
+                waits: waits
+                    .iter()
+                    .map(waits::Json::from)
+                    .chain(unix.iter().map(waits::Json::from))
+                    .collect(),
             };
             escape::json(&mut *output, &json)?;
             writeln!(output)?;

@@ -39,6 +39,9 @@ pub struct Finding {
     pub role: Role,
     /// The services: the peers' where the programs ask, else their own.
     pub services: Vec<SocketAddr>,
+    /// The paths of those behind Unix sockets.
+    #[serde(rename = "unix", skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<Name>,
     /// The peers that carry four fifths of it, up to three of them.
     pub peers: Vec<IpAddr>,
     /// The number of peers that carry four fifths of it.
@@ -92,6 +95,7 @@ impl Finding {
             programs: Vec::new(),
             role,
             services: Vec::new(),
+            paths: Vec::new(),
             peers: Vec::new(),
             peer_count: 0,
             node,

@@ -37,7 +37,7 @@ pub use evidence::there::There;
 pub use finding::{Diagnosis, Finding, Grade, JSON_VERSION, Why};
 pub use host::cpu::Cpu;
 pub use scope::Scope;
-pub use service_time::{Asked, ServiceTime};
+pub use service_time::{Asked, Peer, ServiceTime};
 pub use slow::Role;
 pub use telling::alone::of_one;
 pub use telling::sums::{full_queue, of_group};

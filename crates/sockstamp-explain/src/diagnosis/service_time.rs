@@ -1,11 +1,13 @@
 //! The time of slow requests of a service, and whom it asked meanwhile.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 
 use serde::Serialize;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::name::Name;
+use sockstamp_model::service::Service;
 
 use super::tree::Node;
 
@@ -28,15 +30,34 @@ pub struct ServiceTime {
 }
 
 /// Slow questions of a service to one peer, each while a slow request of its own was open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Asked {
     /// The peer.
-    pub peer: SocketAddr,
+    pub peer: Peer,
     /// Their number; 0 if only looks at tasks show that they were asked.
     pub questions: u64,
     /// The sum of their times, also where some went on at once.
     #[serde(rename = "time_ns")]
     pub time: Nanos,
+}
+
+/// A service that is asked.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(untagged)]
+pub enum Peer {
+    /// Over TCP or UDP.
+    Address(SocketAddr),
+    /// Behind a Unix socket.
+    Path(Name),
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => Service(*address).fmt(f),
+            Self::Path(path) => path.fmt(f),
+        }
+    }
 }
 
 impl ServiceTime {

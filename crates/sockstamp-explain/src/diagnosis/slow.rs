@@ -18,6 +18,7 @@ use super::evidence::neighbour::{Flips, Neighbour, NextHop};
 use super::evidence::sleep::{Ran, Sleep, Slept};
 use super::evidence::there::There;
 use super::tree::Node;
+use super::words::service;
 
 /// The part that a program of this host has in a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -145,6 +146,8 @@ pub(super) struct Seen {
     pub(super) full_queue: Option<FullQueue>,
     /// The program at the other end, if that is on this host.
     pub(super) there: Option<There>,
+    /// The path of the service, if that is behind a Unix socket: its addresses only stand for it.
+    pub(super) path: Option<Name>,
     /// Those of the program that accepts, if it has no room for more.
     pub(super) descriptors: Option<Descriptors>,
     /// The link by which the way there begins, which went down meanwhile.
@@ -217,6 +220,19 @@ impl Slow {
     /// The address at the other end.
     pub(super) fn peer(&self) -> IpAddr {
         canonical(self.flow.remote).ip()
+    }
+
+    /// Return true if it is a wait on a Unix socket, whose addresses stand for paths.
+    pub(super) const fn is_unix(&self) -> bool {
+        self.seen.path.is_some()
+    }
+
+    /// Name its service, or the port of one of this host.
+    pub(super) fn place(&self) -> String {
+        match &self.seen.path {
+            Some(path) => path.to_string(),
+            None => service(self.key.service),
+        }
     }
 
     /// Return true if what it waited for never came.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::name::Name;
-use sockstamp_model::wait::{Attempts, End};
+use sockstamp_model::wait::{Attempts, End, UnixAttempts};
 
 use super::evidence::sleep::Sleep;
 use super::slow::{Key, Parts, Slow};
@@ -30,6 +30,12 @@ impl Tried {
         self.failed = self.failed.saturating_add(more.failed);
         self.sum_ns = self.sum_ns.saturating_add(more.sum_ns);
         self.prompted = self.prompted.saturating_add(more.prompted);
+    }
+
+    pub(super) fn add_unix(&mut self, more: &UnixAttempts) {
+        self.count = self.count.saturating_add(more.count);
+        self.failed = self.failed.saturating_add(more.failed);
+        self.sum_ns = self.sum_ns.saturating_add(more.sum_ns);
     }
 
     pub(super) fn and(self, more: Self) -> Self {
@@ -151,6 +157,23 @@ impl<'a> Account<'a> {
 
     pub(super) fn root(&self) -> Option<Node> {
         self.counted.first().map(|counted| counted.wait.key.root)
+    }
+
+    /// Return the paths of its services behind Unix sockets.
+    pub(super) fn paths(&self) -> BTreeSet<Name> {
+        let paths = self.counted.iter().map(|counted| &counted.wait.seen.path);
+        paths.flatten().cloned().collect()
+    }
+
+    /// Return the process at the other end, if that is one on this host.
+    pub(super) fn server(&self) -> Option<u32> {
+        let seen = self.counted.iter().map(|counted| &counted.wait.seen);
+        let there = seen.map(|seen| seen.there.as_ref()?.process.as_ref());
+        let pids: Option<BTreeSet<u32>> = there.map(|there| Some(there?.0)).collect();
+        match pids?.into_iter().collect::<Vec<_>>()[..] {
+            [pid] if pid != 0 => Some(pid),
+            _ => None,
+        }
     }
 
     /// Return the lost time by peer, the most first.

@@ -329,6 +329,14 @@ tree! {
         cure: "One question for all of it (a join, MGET, a batch), several at once (pipelining), a cache, or a service that is nearer.",
         next: "stat --by peer,port --sort peer.answer",
     };
+    AnswerUnix in Some(Answer), "answer.unix" = Words {
+        is: "the work of the service, on this host",
+        proof: "A task of the target sent a question on a Unix socket, and the first byte of the answer came later (sock_send_length, sk_data_ready): no network lies between.",
+        alike: "A service that works, waits for another one or for its turn, or has no worker that is free.",
+        check: "`sockstamp stat -p PID` of the service: what it waits for itself; `ss -xp`: bytes that it has not read.",
+        cure: "That of the service.",
+        next: "stat -p PID",
+    };
     AnswerPeer in Some(Answer), "answer.peer" = Words {
         is: "beyond this host: the peer's work, or the way there and back",
         proof: "The rest: the question had left this host, and nothing came.",

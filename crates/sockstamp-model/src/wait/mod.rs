@@ -6,6 +6,7 @@
 
 mod evidence;
 mod kind;
+mod unix;
 
 use std::net::SocketAddr;
 
@@ -17,6 +18,7 @@ use crate::name::Name;
 
 pub use evidence::{Connection, Evidence, Tasks};
 pub use kind::{End, Kind};
+pub use unix::{UnixAttempts, UnixWait};
 
 /// A stretch in which a program could not go on because of one thing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,6 +149,10 @@ pub struct Waits {
     /// Sockets with a request that was read, which their program watches for nothing more: it owes
     /// an answer.
     pub owed: Vec<SocketCookie>,
+    /// Questions over Unix sockets that were slow, that failed, or that are open.
+    pub unix: Vec<UnixWait>,
+    /// All questions over Unix sockets, by program and service.
+    pub unix_attempts: Vec<UnixAttempts>,
 }
 
 /// Packets of one connection, in one direction, that the kernel of this host dropped for one

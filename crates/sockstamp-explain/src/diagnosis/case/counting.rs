@@ -16,6 +16,7 @@ use crate::diagnosis::finding::Finding;
 use crate::diagnosis::host::cpu::Cpu;
 use crate::diagnosis::request::unserved;
 use crate::diagnosis::slow::{Key, Role, Slow};
+use crate::diagnosis::source::unix::is_stand_in;
 use crate::diagnosis::tally::{Account, Counted, Tried};
 use crate::diagnosis::telling;
 use crate::diagnosis::tree::Node;
@@ -254,6 +255,7 @@ impl Case {
             key.root == root
                 && account.programs.contains(&key.program)
                 && !account.services.contains(&key.service)
+                && !is_stand_in(&key.service)
         });
         siblings
             .filter_map(|(key, tried)| Some((key.service, tried.mean()?, tried.count)))

@@ -32,6 +32,7 @@ use crate::diagnosis::request::asking::Sends;
 use crate::diagnosis::request::pushes::Questions;
 use crate::diagnosis::scope::Scope;
 use crate::diagnosis::slow::{self, Key, Role, Slow, Socket};
+use crate::diagnosis::source::unix::{Services, of_unix};
 use crate::diagnosis::source::{of_message, of_wait};
 use crate::diagnosis::tally::Tried;
 use crate::diagnosis::tree::Node;
@@ -109,6 +110,8 @@ pub struct Case {
     theirs: theirs::Known,
     /// Connections by which a program wakes its own tasks: the ends of each.
     own_pairs: BTreeSet<(NetnsInode, SocketAddr, SocketAddr)>,
+    /// Services behind Unix sockets.
+    unix: Services,
     /// CPU times by process.
     cpus: BTreeMap<u32, Cpu>,
     /// Descriptors of processes that have no room for more.
@@ -153,6 +156,7 @@ impl Case {
             full_queues: full::Queues::new(),
             theirs: theirs::Known::new(),
             own_pairs: BTreeSet::new(),
+            unix: Services::default(),
             cpus: BTreeMap::new(),
             descriptors: BTreeMap::new(),
             disks: Nanos::ZERO,
@@ -235,9 +239,42 @@ impl Case {
             self.attempts(attempts);
         }
         waits.dropped.iter().for_each(|one| self.dropped(one));
+        self.unix(waits);
         for sending in &waits.sending {
             let socket = slow::socket(&sending.flow);
             self.sending.insert(socket, sending.clone());
+        }
+    }
+
+    /// Add questions over Unix sockets.
+    fn unix(&mut self, waits: &Waits) {
+        for wait in &waits.unix {
+            let Some(service) = self.unix.stand_in(&wait.service) else {
+                self.left_out += 1;
+                continue;
+            };
+            let slow = of_unix(wait, service);
+            if slow.time() < self.scope.slow.0 && !wait.end.is_failure() {
+                continue;
+            }
+            let ends = (wait.netns, service, slow.flow.local);
+            let there = There {
+                process: wait.server.clone(),
+                netns: None,
+            };
+            self.theirs.insert(ends, there);
+            self.keep(slow);
+        }
+        for attempts in &waits.unix_attempts {
+            let program = attempts.comm.clone();
+            let key = self.unix.stand_in(&attempts.service);
+            let key =
+                key.map(|service| Key::of_service(Node::Answer, program, Role::Asks, service));
+            let has_room = self.tried.len() < MOST_TRIED;
+            match key.filter(|key| has_room || self.tried.contains_key(key)) {
+                Some(key) => self.tried.entry(key).or_default().add_unix(attempts),
+                None => self.untold = self.untold.saturating_add(attempts.count),
+            }
         }
     }
 
@@ -283,7 +320,9 @@ impl Case {
     /// and the end that asks.
     #[must_use]
     pub fn asked(&self) -> BTreeSet<(NetnsInode, SocketAddr, SocketAddr)> {
-        let asks = |wait: &&Slow| wait.key.root == Node::Answer && wait.key.role == Role::Asks;
+        let asks = |wait: &&Slow| {
+            wait.key.root == Node::Answer && wait.key.role == Role::Asks && !wait.is_unix()
+        };
         let asked = self.waits.iter().filter(asks);
         let ends = |wait: &Slow| (wait.flow.netns, wait.key.service, wait.flow.local);
         asked.map(ends).collect()

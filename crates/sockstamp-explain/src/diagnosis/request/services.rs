@@ -7,7 +7,7 @@ use sockstamp_model::clock::Nanos;
 
 use super::flows::Served;
 use crate::diagnosis::evidence::sleep::{Sleep, Slept};
-use crate::diagnosis::service_time::{Asked, ServiceTime};
+use crate::diagnosis::service_time::{Asked, Peer, ServiceTime};
 use crate::diagnosis::slow::{Key, Slow};
 use crate::diagnosis::tree::Node;
 
@@ -46,7 +46,7 @@ struct Sum {
     count: u64,
     time: u64,
     parts: BTreeMap<Node, u64>,
-    asked: BTreeMap<SocketAddr, (u64, u64)>,
+    asked: BTreeMap<Peer, (u64, u64)>,
     /// Peers for whose data its tasks slept: most questions to them may be too short to be known.
     slept_for: BTreeMap<SocketAddr, u64>,
 }
@@ -71,14 +71,18 @@ impl Sum {
     }
 
     fn ask(&mut self, question: &Slow) {
-        let (questions, time) = self.asked.entry(question.key.service).or_default();
+        let peer = match &question.seen.path {
+            Some(path) => Peer::Path(path.clone()),
+            None => Peer::Address(question.key.service),
+        };
+        let (questions, time) = self.asked.entry(peer).or_default();
         *questions += 1;
         *time = time.saturating_add(question.time());
     }
 
     fn of(mut self, key: &Key) -> ServiceTime {
         for (peer, slept) in std::mem::take(&mut self.slept_for) {
-            let (_, time) = self.asked.entry(peer).or_default();
+            let (_, time) = self.asked.entry(Peer::Address(peer)).or_default();
             *time = slept.max(*time);
         }
         let mut asked: Vec<_> = self

@@ -3,6 +3,7 @@
 mod evidence;
 mod group;
 mod message;
+pub(super) mod unix;
 mod wait;
 
 pub(super) use group::{Kind, of_group};

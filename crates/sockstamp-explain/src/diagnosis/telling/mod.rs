@@ -19,9 +19,10 @@ use super::evidence::sleep::Sleep;
 use super::finding::{Finding, Grade, Why};
 use super::slow::{Role, Seen, Slow};
 use super::source::of_wait;
+use super::source::unix::is_stand_in;
 use super::tally::{Account, Tried};
 use super::tree::Node;
-use super::words::{counted, service};
+use super::words::counted;
 use super::worth::OCCASIONS;
 
 /// Return the note of waits that are rare, and have half of the time of all.
@@ -105,14 +106,24 @@ pub(super) fn finding(
     let parts = account.parts();
     let deepest = deepest(&parts, root);
     let times = account.times();
-    let peers = account.peers();
+    let paths = account.paths();
+    let peers = match paths.is_empty() {
+        true => account.peers(),
+        false => Vec::new(),
+    };
     let carriers = contrast::carriers(peers.iter().map(|(_, lost)| *lost));
     let role = account.counted.first()?.wait.key.role;
     let typical = Nanos(times[times.len() / 2]);
     let mut finding = Finding {
         programs: account.programs.iter().cloned().collect(),
         role,
-        services: account.services.iter().copied().collect(),
+        services: account
+            .services
+            .iter()
+            .filter(|service| !is_stand_in(service))
+            .copied()
+            .collect(),
+        paths: paths.into_iter().collect(),
         peers: peers
             .iter()
             .take(carriers.min(NAMED))
@@ -144,7 +155,7 @@ pub(super) fn finding(
         next: String::new(),
         why: Why::of(deepest.node),
     };
-    finding.next = next(&finding);
+    finding.next = next(&finding, account);
     finding.sentence = sentence::of(&finding, account, &deepest, summary);
     Some(finding)
 }
@@ -184,9 +195,13 @@ pub(super) fn is_own_rate(account: &Account<'_>, finding: &Finding) -> bool {
     finding.node == Node::DeliveryPacing && seen.all(|seen| seen.paced.is_none())
 }
 
-/// Return the command that tells more, with the peer in its place.
-fn next(finding: &Finding) -> String {
+/// Return the command that tells more, with the peer, or the service of this host, in its place.
+fn next(finding: &Finding, account: &Account<'_>) -> String {
     let next = finding.node.about().next;
+    if finding.node == Node::AnswerUnix {
+        let pid = account.server().map(|pid| pid.to_string());
+        return next.replace("PID", pid.as_deref().unwrap_or("PID"));
+    }
     match finding.peers.first() {
         Some(peer) => next.replace("PEER", &peer.to_string()),
         None => next.replace("PEER", "ADDRESS"),
@@ -214,7 +229,8 @@ pub(super) fn are_seldom(waits: &[&Slow], duration: Nanos) -> bool {
 pub(super) fn seldom(waits: &[&Slow]) -> Option<String> {
     const LONG: u64 = 1_000_000_000;
     let longest = waits.iter().map(|wait| wait.time()).max()?;
-    let first = waits.iter().map(|wait| &wait.key).min()?;
+    let first = waits.iter().min_by_key(|wait| &wait.key)?;
+    let (first, place) = (&first.key, first.place());
     let services: BTreeSet<_> = waits.iter().map(|wait| wait.key.service).collect();
     let programs: BTreeSet<_> = waits.iter().map(|wait| &wait.key.program).collect();
     let others = |all: usize, what| match all - 1 {
@@ -231,7 +247,7 @@ pub(super) fn seldom(waits: &[&Slow]) -> Option<String> {
             counted(waits.len() as u64, "slow wait"),
             first.program,
             others(programs.len(), "other program"),
-            service(first.service),
+            place,
             others(services.len(), "other service"),
             Nanos(longest)
         )
@@ -250,7 +266,7 @@ pub(super) fn note(waits: &[&Slow], duration: Nanos) -> Option<String> {
     let (open, flows) = open_on_each(waits);
     let connections = counted(flows, "connection");
     let of_each = if flows > 1 { " each on average" } else { "" };
-    let service = service(key.service);
+    let service = first.place();
     let program = &key.program;
     let times = format!(
         "{open} of {duration} on {connections}{of_each}, at most {} at a time",

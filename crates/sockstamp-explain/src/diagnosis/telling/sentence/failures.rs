@@ -157,6 +157,11 @@ fn fate(finding: &Finding, account: &Account<'_>, how: End) -> String {
                  answer was lost{tasks}"
             )
         }
+        (_, Node::AnswerUnix) => {
+            let program = there(account).unwrap_or_else(|| "the service, on this host".to_owned());
+            let tasks = theirs(account).map_or_else(String::new, |tasks| format!("; {tasks}"));
+            format!(": by {program}{tasks}")
+        }
         (End::GivenUp, Node::AnswerPeer) if are_alike(account) => {
             ", as by a timeout of its own".to_owned()
         }

@@ -190,6 +190,10 @@ fn cause(finding: &Finding, account: &Account<'_>, deepest: &Deepest, summary: &
             let tracer = tracer(account).map_or_else(String::new, ToString::to_string);
             format!("it is traced by {tracer}, which stops its tasks at system calls or signals")
         }
+        Node::AnswerUnix => {
+            let there = there(account).unwrap_or_else(|| "the service, on this host".to_owned());
+            format!("the work of {there}{}", of_theirs(account))
+        }
         Node::AnswerPeer if is_here(finding) => {
             let there = there(account).unwrap_or_else(|| "the service, on this host".to_owned());
             format!("the work of {there}{}", of_theirs(account))

@@ -21,7 +21,9 @@ fn few<T: Display>(all: &[T], noun: &str) -> String {
 }
 
 pub(super) fn services(finding: &Finding) -> String {
-    let services: Vec<_> = finding.services.iter().copied().map(service).collect();
+    let services = finding.services.iter().copied().map(service);
+    let paths = finding.paths.iter().map(ToString::to_string);
+    let services: Vec<_> = services.chain(paths).collect();
     few(&services, "services")
 }
 

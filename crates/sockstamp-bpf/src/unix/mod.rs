@@ -1,0 +1,242 @@
+//! Questions over Unix sockets, and their answers: programs of their own, attached only while a
+//! process of the target has connected to a service behind one.
+
+mod asking;
+mod programs;
+mod seen;
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
+
+use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::{Iter, Link, MapCore, MapFlags};
+use sockstamp_host::unix::Unix;
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::flow::NetnsInode;
+use sockstamp_model::wait::{UnixWait, Waits};
+
+use crate::abi::raw::{unix_flow, unix_wait};
+use crate::clock::monotonic_now;
+use crate::error::{Error, Tried};
+use crate::facts::{Facts, Hook};
+use crate::map_view;
+use crate::object;
+use crate::opening;
+use crate::options::{Options, Target};
+use crate::privilege::with_capabilities;
+use crate::ring::Ring;
+use crate::select::set_namespaces;
+use crate::skeleton::unix::{UnixSkel, UnixSkelBuilder};
+use crate::target::{Processes, select_tasks};
+
+use asking::Asking;
+use seen::Seen;
+
+pub use programs::PROGRAMS;
+
+/// Between two looks: at what the target has open, and at its questions.
+const BETWEEN: Duration = Duration::from_secs(1);
+/// The same of a command, and while a question is open: nothing tells when it is given up.
+const WHILE_OPEN: Duration = Duration::from_millis(100);
+
+/// The questions of a session's target.
+pub(crate) struct Questions {
+    target: Target,
+    slow: Nanos,
+    casts: bool,
+    asking: Asking,
+    loaded: Option<Loaded>,
+    seen: Seen,
+    next: Instant,
+    /// The kernel has refused the programs.
+    refused: bool,
+}
+
+/// The programs, attached.
+struct Loaded {
+    // Fields are dropped in this order: nothing may run any more when the maps go.
+    _links: Vec<Link>,
+    walk: Link,
+    ring: Ring<Vec<unix_wait>>,
+    skeleton: UnixSkel<'static>,
+    processes: Processes,
+}
+
+impl Questions {
+    /// Begin with a target that names tasks: programs on the sends of everybody are not for a
+    /// whole host, and no Unix socket has what a filter or an interface asks for. Where nothing
+    /// waits for demand, as for a command, they are attached at once.
+    pub(crate) fn start(
+        facts: &Facts,
+        options: &Options,
+        slow: Nanos,
+    ) -> Result<Option<Self>, Error> {
+        let target = &options.target;
+        let is_refused = target.filter.is_some() || target.interface.is_some();
+        if is_refused || !target.names_tasks() {
+            return Ok(None);
+        }
+        let mut questions = Self {
+            target: target.clone(),
+            slow,
+            casts: facts.casts == Some(true),
+            asking: Asking::new(Unix::open()),
+            loaded: None,
+            seen: Seen::default(),
+            next: Instant::now(),
+            refused: false,
+        };
+        if options.on_demand.is_none() {
+            questions.asking.is_always();
+        }
+        questions.run()?;
+        Ok(Some(questions))
+    }
+
+    /// Return the time until the next look.
+    pub(crate) fn until_run(&self) -> Duration {
+        self.next.saturating_duration_since(Instant::now())
+    }
+
+    /// Look, if it is time.
+    pub(crate) fn run(&mut self) -> Result<(), Error> {
+        if self.refused || !self.until_run().is_zero() {
+            return Ok(());
+        }
+        let done = self.look();
+        self.refused = done.is_err();
+        let between = match self.seen.has_open() || self.asking.is_of_command() {
+            true => WHILE_OPEN,
+            false => BETWEEN,
+        };
+        self.next = Instant::now() + between;
+        done
+    }
+
+    fn look(&mut self) -> Result<(), Error> {
+        let is_needed = self.asking.look(&self.target);
+        if let Some(loaded) = &mut self.loaded {
+            loaded.look(&mut self.seen, self.asking.sockets())?;
+        }
+        match (is_needed, &self.loaded) {
+            (true, None) => {
+                let target = (&self.target, self.slow, self.casts);
+                let loaded = with_capabilities(|| Loaded::start(target));
+                // A process of the target that has just ended asks nobody.
+                self.loaded = match loaded {
+                    Err(Error::NoProcess { .. }) => None,
+                    loaded => Some(loaded?),
+                };
+                self.seen.begin(self.asking.asking().clone());
+            }
+            (false, Some(_)) => self.loaded = None,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Return the slow ones that have ended since the last call of this.
+    pub(crate) fn new_ones(&mut self) -> &[UnixWait] {
+        self.seen.new_ones()
+    }
+
+    /// Add those that have ended, and those that are open.
+    pub(crate) fn add_to(&mut self, waits: &mut Waits) -> Result<(), Error> {
+        if let Some(loaded) = &mut self.loaded {
+            loaded.look(&mut self.seen, self.asking.sockets())?;
+        }
+        self.seen.add_to(waits, self.slow);
+        for wait in &mut waits.unix {
+            self.asking.name_server(wait);
+        }
+        Ok(())
+    }
+}
+
+impl Loaded {
+    fn start((target, slow, casts): (&Target, Nanos, bool)) -> Result<Self, Error> {
+        let mut skeleton = load(target, slow, casts)?;
+        let cgroup = target.cgroup.as_ref().map(File::open);
+        if let Some(cgroup) = cgroup.transpose().tried("open the cgroup")? {
+            let descriptor = cgroup.as_raw_fd().to_ne_bytes();
+            let map = &skeleton.maps.unix_cgroup;
+            map.update(&0_u32.to_ne_bytes(), &descriptor, MapFlags::ANY)
+                .tried("select the cgroup")?;
+        }
+        let processes = select_tasks(target, &skeleton.maps.pids, &skeleton.maps.comms)?;
+        let ring = Ring::of_records(&skeleton.maps.unix_waits)?;
+        let walk = &skeleton.progs.tell_unix_flows;
+        let walk = walk.attach_iter(skeleton.maps.unix_flows.as_fd());
+        let walk = walk.tried("look at questions over Unix sockets")?;
+        let mut links = Vec::new();
+        for program in PROGRAMS {
+            if !matches!(program.hook, Hook::Walk(_)) {
+                let found = object::find(&mut skeleton, program.name);
+                let link = found.attach().tried(format!("attach {}", program.name))?;
+                links.push(link);
+            }
+        }
+        Ok(Self {
+            _links: links,
+            walk,
+            ring,
+            skeleton,
+            processes,
+        })
+    }
+
+    /// Take what has ended, and look at what is open.
+    fn look(&mut self, seen: &mut Seen, unix: &Unix) -> Result<(), Error> {
+        self.processes.deselect_ended(&self.skeleton.maps.pids)?;
+        let flows = self.flows()?;
+        self.ring.empty(&mut |wait| seen.ended(wait))?;
+        let now = monotonic_now();
+        for flow in flows {
+            let inode = flow.ends.inode;
+            let is_there = unix.has(NetnsInode(flow.ends.netns), inode);
+            if !is_there {
+                // Nobody else takes it out.
+                let _ = self
+                    .skeleton
+                    .maps
+                    .unix_flows
+                    .delete(&flow.ends.cookie.to_ne_bytes());
+            }
+            seen.flow(flow, is_there, now);
+        }
+        seen.looked();
+        if let Some(data) = self.skeleton.maps.bss_data.as_mut() {
+            seen.without_room(
+                std::mem::take(&mut data.unix_untold),
+                std::mem::take(&mut data.unix_lost),
+            );
+        }
+        Ok(())
+    }
+
+    fn flows(&self) -> Result<Vec<Box<unix_flow>>, Error> {
+        const STEP: &str = "look at questions over Unix sockets";
+        let mut bytes = Vec::new();
+        let mut iterator = Iter::new(&self.walk).tried(STEP)?;
+        iterator.read_to_end(&mut bytes).tried(STEP)?;
+        let flows = bytes.chunks_exact(size_of::<unix_flow>());
+        Ok(flows.filter_map(map_view::unix_flow).collect())
+    }
+}
+
+fn load(target: &Target, slow: Nanos, casts: bool) -> Result<UnixSkel<'static>, Error> {
+    let mut open = opening::open(UnixSkelBuilder::default())?;
+    if let Some(settings) = open.maps.rodata_data.as_mut() {
+        settings.setting_casts = casts;
+        settings.setting_slow_ns = slow.0;
+        set_namespaces(&mut settings.setting_netns, &target.netns);
+        settings.setting_by_cgroup = target.cgroup.is_some();
+        settings.setting_by_pid = target.by_process();
+        settings.setting_pids = !target.pids.is_empty();
+        settings.setting_comms = !target.comms.is_empty();
+        settings.setting_spare_own = !target.names_tasks();
+    }
+    open.load().tried("load the programs for Unix sockets")
+}

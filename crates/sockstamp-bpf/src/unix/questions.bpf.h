@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Questions of selected tasks over connected Unix sockets, and their answers. Only who connected
+ * asks: its socket has no name, and that of its peer has the listener's.
+ */
+#ifndef SOCKSTAMP_UNIX_QUESTIONS_BPF_H
+#define SOCKSTAMP_UNIX_QUESTIONS_BPF_H
+
+#include "answer/exchange.bpf.h"
+#include "select/target.bpf.h"
+#include "unix/unix.h"
+
+#define SOCK_STREAM    1 /* include/linux/net.h */
+#define SOCK_SEQPACKET 5
+#define ECONNRESET     104 /* include/uapi/asm-generic/errno.h */
+
+/* An answer may come before the call that asked has returned to its hook, by this time at most. */
+#define UNIX_SOON_NS 1000000
+
+const volatile __u64 setting_slow_ns; /* shorter waits are counted, and not told one by one */
+const volatile bool setting_by_cgroup; /* only of tasks in the one cgroup of `unix_cgroup` */
+
+/* Connections that found no room in `unix_flows`, and waits that found none in `unix_waits`. */
+__u64 unix_untold;
+__u64 unix_lost;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} unix_cgroup SEC(".maps");
+
+/*
+ * Connections by the cookies of their sockets: others have none, mostly. User space takes those
+ * that are closed out each second or sooner: there is room for as many as a busy client may make
+ * until then, 280 bytes each.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 8192);
+	__type(key, __u64);
+	__type(value, struct unix_flow);
+} unix_flows SEC(".maps");
+
+/* Slow waits on their way to user space, which reads them each second: a thousand of them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 << 10);
+} unix_waits SEC(".maps");
+
+/* A connection begins like this; too large for the stack. */
+static const struct unix_flow unix_nothing;
+
+_Static_assert(sizeof(struct exchange) <= sizeof(unix_nothing.exchange), "struct unix_flow");
+
+static __always_inline struct exchange *unix_exchange(struct unix_flow *flow)
+{
+	return (struct exchange *)flow->exchange;
+}
+
+static __always_inline bool unix_is_unix(const struct sock *sk)
+{
+	return sk->__sk_common.skc_family == AF_UNIX;
+}
+
+static __always_inline bool unix_task_selected(const struct sock *sk)
+{
+	if (setting_by_pid && !pid_selected(current_process()))
+		return false;
+	if (setting_by_cgroup && bpf_current_task_under_cgroup(&unix_cgroup, 0) != 1)
+		return false;
+	return netns_selected(sk) && !task_spared(bpf_get_current_task_btf());
+}
+
+/* Return a connection of the target's. */
+static __always_inline struct unix_flow *unix_known(const struct sock *sk)
+{
+	__u64 cookie = sk->__sk_common.skc_cookie.counter;
+
+	return cookie ? bpf_map_lookup_elem(&unix_flows, &cookie) : NULL;
+}
+
+static __always_inline void unix_identify(struct unix_ends *ends, struct sock *sk,
+					  const struct unix_address *name)
+{
+	const struct task_struct *task = bpf_get_current_task_btf();
+	const struct socket_alloc *file = (const struct socket_alloc *)sk->sk_socket;
+
+	ends->socket = (__u64)sk;
+	ends->cookie = bpf_get_socket_cookie(sk);
+	ends->inode = BPF_CORE_READ(file, vfs_inode.i_ino);
+	ends->netns = sk->__sk_common.skc_net.net->ns.inum;
+	ends->cgroup = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
+	ends->listener = BPF_CORE_READ(sk, sk_peer_pid, numbers[0].nr);
+	ends->pid = task->tgid;
+	bpf_probe_read_kernel_str(ends->comm, sizeof(ends->comm), task->group_leader->comm);
+	/* The length has the family's two bytes. */
+	ends->path_bytes = BPF_CORE_READ(name, len) - 2;
+	bpf_probe_read_kernel(ends->path, sizeof(ends->path), name->name[0].sun_path);
+}
+
+/* A selected task sends for the first time on a socket: return its flow, if it asks there. */
+static __noinline int unix_begin(struct sock *sk)
+{
+	const struct unix_sock *own = (const struct unix_sock *)sk;
+	const struct unix_address *name;
+	const struct unix_sock *peer;
+	struct unix_flow *flow;
+	__u64 cookie;
+
+	if (BPF_CORE_READ(own, addr))
+		return 0;
+	peer = (const struct unix_sock *)BPF_CORE_READ(own, peer);
+	name = peer ? BPF_CORE_READ(peer, addr) : NULL;
+	if (!name)
+		return 0;
+	cookie = bpf_get_socket_cookie(sk);
+	if (bpf_map_update_elem(&unix_flows, &cookie, &unix_nothing, BPF_ANY)) {
+		__sync_fetch_and_add(&unix_untold, 1);
+		return 0;
+	}
+	flow = bpf_map_lookup_elem(&unix_flows, &cookie);
+	if (flow)
+		unix_identify(&flow->ends, sk, name);
+	return 0;
+}
+
+static __always_inline void unix_emit(const struct unix_flow *flow, __u64 since, __u64 lasted,
+				      enum end end)
+{
+	const struct task_struct *task = bpf_get_current_task_btf();
+	struct unix_wait *wait;
+
+	wait = bpf_ringbuf_reserve(&unix_waits, sizeof(*wait), 0);
+	if (!wait) {
+		__sync_fetch_and_add(&unix_lost, 1);
+		return;
+	}
+	__builtin_memset(wait, 0, sizeof(*wait));
+	wait->ends = flow->ends;
+	wait->since = since;
+	wait->lasted = lasted;
+	wait->bytes = flow->bytes;
+	wait->end = end;
+	if (end == END_DATA) {
+		wait->server = task->tgid;
+		bpf_probe_read_kernel_str(wait->server_comm, sizeof(wait->server_comm),
+					  task->group_leader->comm);
+	}
+	/* User space looks once a second: nobody needs to be woken. */
+	bpf_ringbuf_submit(wait, BPF_RB_NO_WAKEUP);
+}
+
+/* The open question ends: with the reason why it may be no pair, or 0. */
+static __always_inline void unix_settle(struct unix_flow *flow, __u32 reason, __u64 now)
+{
+	struct exchange *exchange = unix_exchange(flow);
+	__u64 since = exchange->asked, ns = now - since;
+
+	reason = exchange_answered(exchange, reason, ns);
+	flow->since = 0;
+	flow->doubted = exchange->doubts >= DOUBTS;
+	if (reason)
+		return;
+	flow->answered++;
+	flow->sum_ns += ns;
+	if (!flow->min_ns || ns < flow->min_ns)
+		flow->min_ns = ns ?: 1;
+	if (ns >= setting_slow_ns)
+		unix_emit(flow, since, ns, END_DATA);
+}
+
+/* A part of a question was sent. */
+static __always_inline void unix_asked(struct unix_flow *flow, const struct sock *sk, __u32 bytes)
+{
+	struct exchange *exchange = unix_exchange(flow);
+	__u64 now = bpf_ktime_get_ns();
+	bool is_answered = flow->unasked && now - flow->unasked < UNIX_SOON_NS;
+	__u8 task = bpf_get_current_pid_tgid();
+
+	if (!exchange->open)
+		exchange_rest(exchange, now - flow->heard);
+	flow->bytes = exchange->open ? flow->bytes + bytes : bytes;
+	exchange_asked(exchange, 0, bytes, now, task != exchange->task);
+	exchange->task = task;
+	exchange->asked = now;
+	exchange->asks = true;
+	flow->unasked = 0;
+	flow->since = now;
+	flow->doubted = exchange->doubts >= DOUBTS || exchange->unpaired;
+	if (is_answered)
+		unix_settle(flow, exchange->unpaired, now);
+	else if (sk->sk_receive_queue.qlen)
+		exchange->unpaired = NO_PAIR(PIPELINED);
+}
+
+/* A send call of any socket has ended. */
+static __always_inline void unix_sent(struct sock *sk, int result)
+{
+	struct unix_flow *flow;
+
+	if (!unix_is_unix(sk) || result <= 0 || !unix_task_selected(sk))
+		return;
+	if (sk->sk_type != SOCK_STREAM && sk->sk_type != SOCK_SEQPACKET)
+		return;
+	flow = unix_known(sk);
+	if (!flow) {
+		unix_begin(sk);
+		flow = unix_known(sk);
+	}
+	if (flow)
+		unix_asked(flow, sk, result);
+}
+
+/* Bytes have come to a socket; the task that runs has sent them. */
+static __always_inline void unix_arrived(const struct sock *sk)
+{
+	struct unix_flow *flow;
+	struct exchange *exchange;
+	__u64 now, gap;
+	__u32 reason;
+
+	if (!unix_is_unix(sk))
+		return;
+	flow = unix_known(sk);
+	if (!flow)
+		return;
+	exchange = unix_exchange(flow);
+	now = bpf_ktime_get_ns();
+	gap = now - flow->heard;
+	flow->heard = now;
+	if (!exchange->open) {
+		flow->unasked = now;
+		exchange_goes_on(exchange, 0, gap);
+		return;
+	}
+	reason = exchange->unpaired;
+	if (!reason && exchange->pauses >= PAUSES && octave(gap) <= exchange->pace + 1)
+		reason = NO_PAIR(STREAM);
+	unix_settle(flow, reason, now);
+}
+
+/* A read of any socket has ended: nothing will come any more, if it has no data. */
+static __always_inline void unix_read(const struct sock *sk, int result)
+{
+	struct exchange *exchange;
+	struct unix_flow *flow;
+	__u64 now;
+
+	if (result > 0 || !unix_is_unix(sk))
+		return;
+	if (result ? result != -ECONNRESET : !(sk->sk_shutdown & RCV_SHUTDOWN))
+		return;
+	flow = unix_known(sk);
+	if (!flow || !flow->since)
+		return;
+	exchange = unix_exchange(flow);
+	now = bpf_ktime_get_ns();
+	if (!flow->doubted) {
+		flow->failed++;
+		unix_emit(flow, flow->since, now - flow->since,
+			  result ? END_RESET : END_CLOSED_BY_PEER);
+	}
+	exchange->open = false;
+	flow->since = 0;
+}
+
+/* Return true if a task sleeps for a socket, or an event loop has it. */
+static __always_inline bool unix_is_watched(const struct sock *sk)
+{
+	const struct socket_wq *queue = (const struct socket_wq *)word_at(&sk->sk_wq);
+	const struct list_head *head = &queue->wait.head;
+
+	return word_at(&head->next) != (__u64)head;
+}
+
+/* Tell user space of a connection. It has the socket closed, perhaps: every read is safe. */
+static __always_inline void unix_tell(struct bpf_iter__bpf_map_elem *ctx)
+{
+	struct unix_flow *flow = ctx->value;
+
+	if (!flow)
+		return;
+	flow->watched = flow->since && unix_is_watched((const struct sock *)flow->ends.socket);
+	bpf_seq_write(ctx->meta->seq, flow, sizeof(*flow));
+}
+
+#endif
