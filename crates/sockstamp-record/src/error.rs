@@ -24,6 +24,14 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// There is an empty file of this name that others may read or change.
+    #[error("{} is there already, and {reason}: name another, or remove it", path.display())]
+    Shared {
+        /// The file.
+        path: PathBuf,
+        /// Its owner, its mode or its names.
+        reason: String,
+    },
     /// Another process writes the file.
     #[error("{} is still being recorded", path.display())]
     Busy {

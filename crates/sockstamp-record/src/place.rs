@@ -2,15 +2,16 @@
 //! file is created and removed there.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, openat};
 use nix::sys::stat::Mode;
-use nix::unistd::{UnlinkatFlags, unlinkat};
+use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 
 #[derive(Debug)]
 pub(crate) struct Place {
@@ -50,5 +51,21 @@ impl Place {
     pub(crate) fn remove(&self) -> io::Result<()> {
         let flags = UnlinkatFlags::NoRemoveDir;
         Ok(unlinkat(&self.directory, &*self.name, flags)?)
+    }
+}
+
+/// Return the reason why others can read or change what is written to a file that was there, as one
+/// that somebody has put into /tmp beforehand. A change of its mode would not help: whoever has it
+/// open keeps it.
+pub(crate) fn shared(file: &Metadata) -> Option<String> {
+    let mode = file.mode() & 0o777;
+    if file.uid() != geteuid().as_raw() {
+        Some(format!("it belongs to user {}", file.uid()))
+    } else if mode & 0o077 != 0 {
+        Some(format!("others may use it: its mode is {mode:04o}"))
+    } else if file.nlink() != 1 {
+        Some(format!("it has {} names", file.nlink()))
+    } else {
+        None
     }
 }

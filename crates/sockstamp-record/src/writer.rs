@@ -26,7 +26,7 @@ use crate::encode;
 use crate::error::Error;
 use crate::footer::{self, GROUPS};
 use crate::lock::lock;
-use crate::place::Place;
+use crate::place::{Place, shared};
 use crate::rows::{RowGroup, Rows};
 use crate::schema::{self, Kind};
 
@@ -80,8 +80,8 @@ impl<T: Rows> FileWriter<T> {
     ///
     /// # Errors
     ///
-    /// If the file exists, is a link, cannot be created, or if another process writes it. Nothing
-    /// is left of a new file then.
+    /// If the file exists, is a link, is empty but not this user's alone, cannot be created, or if
+    /// another process writes it. Nothing is left of a new file then.
     pub fn create(path: &Path, facts: &[(&str, String)]) -> Result<Self, Error> {
         let place = Place::open(path).map_err(Error::system("create", path))?;
         let (file, created) = place.create().map_err(Error::system("create", path))?;
@@ -90,6 +90,12 @@ impl<T: Rows> FileWriter<T> {
         if metadata.is_file() && metadata.len() > 0 {
             return Err(Error::Exists {
                 path: path.to_owned(),
+            });
+        }
+        if let Some(reason) = shared(&metadata).filter(|_| metadata.is_file() && !created) {
+            return Err(Error::Shared {
+                path: path.to_owned(),
+                reason,
             });
         }
         Self::begin(path, (file, created.then_some(place)), lock, facts)

@@ -7,9 +7,9 @@ mod hostile;
 mod places;
 
 use std::error::Error as _;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

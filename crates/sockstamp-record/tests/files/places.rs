@@ -33,6 +33,8 @@ fn a_new_file_takes_the_place_of_none_but_an_empty_one() {
     assert_eq!(error.to_string(), expected);
     assert_eq!(fs::read(&path).unwrap(), b"a recording");
     fs::write(&path, "").unwrap();
+    // As mktemp(1) makes it.
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
     Writer::create(&path, &[]).unwrap().discard().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"");
     Writer::create(&path, &[]).unwrap().finish().unwrap();
@@ -67,4 +69,31 @@ fn no_link_is_followed_and_a_file_is_for_its_owner_alone() {
     symlink(directory.path(), &real).unwrap();
     writer.discard().unwrap();
     assert!(precious.exists() && !moved.join("precious").exists());
+}
+
+/// As another user may put it into /tmp, or keep it open from the time when it was theirs.
+#[test]
+fn an_empty_file_that_others_may_use_is_refused_and_stays_empty() {
+    let directory = tempdir().unwrap();
+    let [path, name] = ["file.packets", "name"].map(|name| directory.path().join(name));
+    let refused = |reason: &str| {
+        let error = Writer::create(&path, &[]).unwrap_err();
+        assert!(matches!(error, Error::Shared { .. }), "{error}");
+        let told = error.to_string();
+        assert!(told.contains(reason), "{told}");
+        assert_eq!(fs::read(&path).unwrap(), b"");
+    };
+    fs::write(&path, "").unwrap();
+    for mode in [0o620, 0o602, 0o640, 0o604] {
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        refused(&format!("others may use it: its mode is {mode:04o}"));
+    }
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    fs::hard_link(&path, &name).unwrap();
+    refused("it has 2 names");
+    fs::remove_file(&name).unwrap();
+    chown(&path, Some(54_321), None).unwrap();
+    refused("it belongs to user 54321");
+    chown(&path, Some(0), None).unwrap();
+    Writer::create(&path, &[]).unwrap().finish().unwrap();
 }

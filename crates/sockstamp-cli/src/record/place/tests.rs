@@ -1,5 +1,5 @@
-use std::fs;
-use std::os::unix::fs::lchown;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, lchown};
 
 use sockstamp_model::fixture;
 use sockstamp_model::stage::Direction;
@@ -238,6 +238,7 @@ fn files_that_exist_are_refused_and_stay() {
     assert!(!packets.exists());
     // As of mktemp(1).
     fs::write(&file, "").unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
     Place::new(&file, true, ALL, Choice::default()).unwrap();
 }
 
