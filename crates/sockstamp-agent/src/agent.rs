@@ -430,8 +430,10 @@ impl<'a> Agent<'a> {
     /// Return where time was lost in the last minutes, as JSON.
     fn findings(&mut self) -> Result<String> {
         self.series()?;
-        let told = self.takers.findings.tell(self.readings.summary());
-        serde_json::to_string(told).context("cannot write the findings")
+        let findings = &mut self.takers.findings;
+        findings
+            .json(self.readings.summary())
+            .context("cannot write the findings")
     }
 
     /// Keep the last minutes.

@@ -14,6 +14,7 @@ use sockstamp_model::message::Message;
 use sockstamp_model::service::Service;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::{Wait, Waits};
+use sockstamp_run::escape::to_json;
 use sockstamp_run::process_names::ProcessNames;
 
 use crate::owners::Owner;
@@ -192,6 +193,11 @@ impl Findings {
         &self.told.insert(told).1
     }
 
+    /// Return the same as JSON.
+    pub(crate) fn json(&mut self, summary: &Summary) -> serde_json::Result<String> {
+        to_json(self.tell(summary))
+    }
+
     /// The older watch ends when the younger one has lasted long enough.
     fn renew(&mut self, summary: &Summary) {
         let lasted = |watch: &Watch| watch.began.elapsed() >= SPAN;
@@ -248,7 +254,23 @@ impl Told {
 
 #[cfg(test)]
 mod tests {
+    use sockstamp_model::name::shows;
+
     use super::*;
+
+    /// Controls of a terminal that JSON lets through, the turn of a line, and its end.
+    #[test]
+    fn no_name_of_a_program_controls_a_terminal_by_the_answer() {
+        let mut findings = Findings::default();
+        findings.begin_session(None, Summary::default());
+        let mut told = findings.diagnose(&Summary::default());
+        told.diagnosis.notes = vec!["A\u{9b}31\u{202e}g\u{2028}\u{7f}".to_owned()];
+        findings.told = Some((Instant::now(), told));
+        let json = findings.json(&Summary::default()).unwrap();
+        let shown = r#""notes":["A\u009b31\u202eg\u2028\u007f"]"#;
+        assert!(json.contains(shown), "{json}");
+        assert!(json.chars().all(shows), "{json}");
+    }
 
     #[test]
     fn what_found_no_room_since_a_watch_began_is_told() {

@@ -9,6 +9,7 @@ use sockstamp_explain::timeline::{Placed, Timeline};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::canonical;
 use sockstamp_model::message::Message;
+use sockstamp_run::escape::to_json;
 
 use crate::owners::Owner;
 
@@ -41,7 +42,7 @@ impl Slow {
     /// Return them as JSON, the newest first; `null` if none are wanted.
     pub(crate) fn json(&self) -> serde_json::Result<String> {
         let messages = self.kept.iter().map(Shown::of);
-        serde_json::to_string(&self.limit.map(|_| messages.collect::<Vec<_>>()))
+        to_json(&self.limit.map(|_| messages.collect::<Vec<_>>()))
     }
 }
 

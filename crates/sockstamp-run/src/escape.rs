@@ -144,6 +144,17 @@ pub fn json(output: impl Write, value: &impl Serialize) -> serde_json::Result<()
     ))
 }
 
+/// Return a JSON value as [`json`] writes it: a body of HTTP ends up in a terminal, too.
+///
+/// # Errors
+///
+/// If the value has no JSON.
+pub fn to_json(value: &impl Serialize) -> serde_json::Result<String> {
+    let mut output = Vec::new();
+    json(&mut output, value)?;
+    String::from_utf8(output).map_err(serde::ser::Error::custom)
+}
+
 struct Visible(CompactFormatter);
 
 impl Formatter for Visible {
@@ -185,9 +196,7 @@ mod tests {
     use super::*;
 
     fn written(value: &str) -> String {
-        let mut output = Vec::new();
-        json(&mut output, &value).unwrap();
-        String::from_utf8(output).unwrap()
+        to_json(&value).unwrap()
     }
 
     #[test]
