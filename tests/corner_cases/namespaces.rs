@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempDir};
 use testbed::{Host, Process};
 use with::traced_hosts::Connection;
 use with::{end, messages, number, sockstamp, wait_attached};
@@ -56,4 +56,39 @@ fn the_clock_of_a_time_namespace_is_not_the_kernels() {
     assert_eq!(read["verdict"], "valid", "{read}");
     let time = number(&read["time_ns"]);
     assert!((begin..=finish).contains(&time), "{begin} {finish} {read}");
+}
+
+/// Waits are found in the kernel's clock, and written by the time of the day.
+#[test]
+fn recorded_waits_of_a_time_namespace_are_of_this_day() {
+    let host = Host::new("times").unwrap();
+    let directory = TempDir::new().unwrap();
+    let mut connection = Connection::new(&host, &host, Ipv4Addr::LOCALHOST.into());
+    connection.client.write_all(&[0; 100]).unwrap();
+    let begin = realtime();
+    let status = Command::new("unshare")
+        .args(["--time", "--monotonic", "864000"])
+        .arg(sockstamp())
+        .args(["record", "--max-cost=none", "--duration", "1"])
+        .args(["--netns", host.netns_name(), "-o"])
+        .arg(directory.path().join("recorded/"))
+        .status()
+        .unwrap();
+    let finish = realtime();
+    assert!(status.success(), "{status}");
+    drop(connection);
+    let waits = Command::new(sockstamp())
+        .args(["stuck", "--slow", "1ms", "--format", "json", "-r"])
+        .arg(directory.path().join("recorded"))
+        .output()
+        .unwrap();
+    let waits: serde_json::Value = serde_json::from_slice(&waits.stdout).unwrap();
+    let rows = waits["waits"].as_array().unwrap();
+    let times: Vec<_> = rows.iter().map(|row| number(&row["time_ns"])).collect();
+    assert!(!times.is_empty(), "{waits}");
+    let is_of_the_recording = |time: &u64| (begin..=finish).contains(time);
+    assert!(
+        times.iter().all(is_of_the_recording),
+        "{begin} {finish} {waits}"
+    );
 }
