@@ -41,8 +41,11 @@ use std::ffi::{OsStr, OsString};
 use std::iter;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{CommandFactory, FromArgMatches};
+use signal_hook::consts::SIGXFSZ;
+use signal_hook::flag;
 use sockstamp_model::name::shows;
 use sockstamp_ping_cli::{fping, ping};
 use sockstamp_print::progress::Interrupted;
@@ -70,6 +73,7 @@ pub fn run() -> ExitCode {
         Subcommand::Fping(_) => fping::FAILED,
         _ => 1,
     };
+    catch_limit_of_files();
     sockstamp_host::memory::read_apart(reader::command);
     let result = match subcommand {
         Subcommand::Stat(options) => stat::run(&options),
@@ -104,6 +108,13 @@ pub fn run() -> ExitCode {
             .or(wrong_use.map(|_| WrongUse::STATUS));
         ExitCode::from(status.unwrap_or(failed))
     })
+}
+
+/// Let a write beyond `ulimit -f` fail, which is told, instead of end the process without a word. A
+/// command that is run does not inherit that, as it would if the signal were ignored.
+fn catch_limit_of_files() {
+    // Without it, the kernel's default holds.
+    let _ = flag::register(SIGXFSZ, Arc::default());
 }
 
 /// Name the subcommand that a link to the program is named after: programs that run `ping` or

@@ -160,3 +160,17 @@ fn a_recording_is_not_written_over() {
     );
     assert_eq!(std::fs::read(&recording.file).unwrap(), before);
 }
+
+/// SIGXFSZ would end it without a word.
+#[test]
+fn a_file_that_grows_to_its_limit_is_an_error_in_words() {
+    let recording = Recording::of(&recording::population(300));
+    let output = recording.directory.path().join("trace");
+    let mut command = Command::new("prlimit");
+    command.arg("--fsize=512").arg(sockstamp());
+    command.args(["export", "--perfetto", "-o"]).arg(output);
+    let exported = command.arg(&recording.file).output().unwrap();
+    let told = String::from_utf8_lossy(&exported.stderr);
+    assert_eq!(exported.status.code(), Some(1), "{told}");
+    assert!(told.contains("File too large"), "{told}");
+}
