@@ -26,6 +26,7 @@ mod rx;
 mod selection;
 mod tx;
 mod udp;
+mod unread;
 mod uplinks;
 mod uring;
 mod wakeup;

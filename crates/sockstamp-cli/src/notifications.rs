@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -16,6 +17,7 @@ use sockstamp::completions::protocol::Status;
 use sockstamp_bpf::completions::{Limits, Listener, Publisher, Server};
 use sockstamp_print::output::Format;
 use sockstamp_run::escape::{complain, inform};
+use sockstamp_run::stall::Watch;
 
 /// The version of the JSON: it changes when a key that exists changes.
 const VERSION: u32 = 1;
@@ -80,6 +82,7 @@ fn serve(options: &Options) -> Result<()> {
         let stopped = stopped.try_clone().context("cannot catch signals")?;
         pipe::register(signal, stopped).context("cannot catch signals")?;
     }
+    let _watch = Watch::begin(false, Arc::default())?;
     let publisher = Publisher::attach(options.applications, options.sockets)?;
     let listener = Listener::bind(&options.socket, options.mode, group)?;
     let limits = Limits {

@@ -3,11 +3,13 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::panic::Location;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::fstat;
 use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
@@ -121,6 +123,22 @@ fn goes_to_the_journal() -> bool {
             .zip(standard_error)
             .is_some_and(|(stream, found)| stream == format!("{}:{}", found.st_dev, found.st_ino))
     })
+}
+
+/// Do the same as [`complain`], unless standard error takes nothing now: a program that has to end
+/// waits for no reader.
+pub fn complain_unless_full(text: impl fmt::Display) {
+    if takes_more() {
+        complain(text);
+    }
+}
+
+/// Return true if standard error takes a line at once. A pipe that polls as writable has room for
+/// PIPE_BUF bytes.
+fn takes_more() -> bool {
+    let standard_error = io::stderr();
+    let mut watched = [PollFd::new(standard_error.as_fd(), PollFlags::POLLOUT)];
+    poll(&mut watched, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
 }
 
 /// Print lines on standard error, with hidden characters escaped.

@@ -7,6 +7,7 @@
 //! | [`life`] | the loop of a measurement, and what ends it: its command, its duration, a signal |
 //! | [`session`] | a session without capabilities while it runs, and what it leaves alone |
 //! | [`signals`] | signals as something to wait for together with the rest |
+//! | [`stall`] | the end of a program whose output nobody reads |
 //! | [`capabilities`] | those of threads beside the one that measures |
 //! | [`containers`] | the containers of messages |
 //! | [`process_names`] | the names of processes |
@@ -32,6 +33,7 @@ pub mod max_cost;
 pub mod process_names;
 pub mod session;
 pub mod signals;
+pub mod stall;
 pub mod target;
 pub mod utc;
 pub mod wording;

@@ -21,10 +21,7 @@ use signal_hook::low_level::siginfo::{Cause, Origin};
 use crate::command::{Prepared, Running, Spent};
 use crate::escape::complain;
 use crate::signals::{self, Signals};
-
-/// A signal that follows another by less is the same wish to end: timeout(1) sends one to its
-/// child, and one to the group in which its child is.
-const ONE_WISH: Duration = Duration::from_millis(500);
+use crate::stall::{ONE_WISH, Watch};
 
 /// The end of a measurement.
 #[derive(Debug)]
@@ -42,6 +39,8 @@ pub struct Life {
     ignored: Option<Instant>,
     /// Another signal ends the process at once.
     kills: Arc<AtomicBool>,
+    /// Ends the process where this thread cannot.
+    watch: Watch,
 }
 
 impl Life {
@@ -52,12 +51,13 @@ impl Life {
     ///
     /// If they cannot be caught.
     pub fn new(duration: Option<Duration>) -> Result<Self> {
-        let kills = Arc::default();
+        let kills = Arc::<AtomicBool>::default();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             flag::register_conditional_default(signal, Arc::clone(&kills))
                 .context("cannot catch signals")?;
         }
         Ok(Self {
+            watch: Watch::begin(duration.is_some(), Arc::clone(&kills))?,
             is_interrupted: false,
             ignored: None,
             kills,
@@ -80,6 +80,7 @@ impl Life {
             return Ok(None);
         }
         let prepared = self.prepared.insert(Prepared::new(words)?);
+        self.watch.set_command(true);
         Ok(Some(prepared.cgroup().to_owned()))
     }
 
@@ -104,7 +105,10 @@ impl Life {
         mut round: impl FnMut(Option<Duration>, BorrowedFd<'_>) -> Result<bool>,
     ) -> Result<()> {
         self.deadline = self.duration.map(|duration| Instant::now() + duration);
+        self.watch.set_deadline(self.deadline);
         while round(self.left(), self.signals.get_read().as_fd())? && !self.is_over()? {}
+        // What is left to print may wait for a reader: nothing is measured any more.
+        self.watch.set_deadline(None);
         Ok(())
     }
 

@@ -33,6 +33,7 @@ use std::env;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -51,6 +52,7 @@ use self::paint::Paint;
 use self::screen::Keys;
 use self::terminal::{Input, KeyInput, Screen, bounded};
 use sockstamp_run::signals::{self, Signals};
+use sockstamp_run::stall::Watch;
 
 /// Time for a key that has come to be read: crossterm looks at nothing without any.
 const MOMENT: Duration = Duration::from_millis(1);
@@ -88,6 +90,8 @@ pub fn run(settings: Settings) -> Result<ExitCode> {
         colours,
     } = settings;
     let signals = signals::catch(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH])?;
+    let watch = Watch::begin(duration.is_some(), Arc::default())?;
+    watch.set_deadline(duration.map(|duration| Instant::now() + duration));
     let facts = probe::facts();
     Plan::new(&facts, &wanted.request())?;
     let feed = Feed::start(facts, &wanted, scope)?;
