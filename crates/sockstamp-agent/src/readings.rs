@@ -5,8 +5,8 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result};
 use sockstamp_bpf::Session;
 use sockstamp_metrics::catalogue::{
-    ABSENT, COST, DROPPED_CLIENTS, ESTIMATE_ERROR, IN_FLIGHT, LOOK_TIME, LOOKS, LOST, MAX_COST,
-    RATE_CAP, RELOADS, WINDOWS_ONE_OF,
+    ABSENT, COST, DROPPED_CLIENTS, ESTIMATE_ERROR, IN_FLIGHT, LOOK_TIME, LOOKS, LOST,
+    LOST_LOG_LINES, MAX_COST, RATE_CAP, RELOADS, WINDOWS_ONE_OF,
 };
 use sockstamp_metrics::counters::{Count, Counters};
 use sockstamp_metrics::ledger::{Ledger, Limits, Naming, Reading};
@@ -16,7 +16,7 @@ use sockstamp_model::message::Message;
 use sockstamp_model::stage::Direction;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::wait::Waits;
-use sockstamp_run::escape::complain;
+use sockstamp_run::escape::{complain, lost_lines};
 use sockstamp_run::session::give_back;
 
 use crate::hindsight::Totals;
@@ -241,6 +241,7 @@ impl Readings {
         add(&LOOKS, Value::Count(self.reads));
         add(&LOOK_TIME, Value::Real(self.reading.as_secs_f64()));
         add(&DROPPED_CLIENTS, Value::Count(dropped_clients));
+        add(&LOST_LOG_LINES, Value::Count(lost_lines()));
         self.expose_cost(exposition);
         for (result, count) in ["applied", "refused"].into_iter().zip(self.reloads) {
             let labels = vec![("result".into(), result.to_owned())];

@@ -255,6 +255,10 @@ metrics! {
         "sockstamp_dropped_clients",
         "HTTP connections that were closed to make room for new ones.",
     );
+    LOST_LOG_LINES = counter(
+        "sockstamp_lost_log_lines",
+        "Lines of the agent's log that standard error did not take, because nobody read it.",
+    );
     HINDSIGHT_MESSAGES = counter(
         "sockstamp_hindsight_messages",
         "Messages that were written to the files of the last minutes.",

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::panic::Location;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -35,10 +36,18 @@ type Limit = LineLimit<&'static Location<'static>>;
 /// `None` where lines are not limited.
 static LIMIT: Mutex<Option<Limit>> = Mutex::new(None);
 
-/// Bound the lines of a log from now on.
+/// Lines of a log that nobody read, see [`lost_lines`].
+static LOST: AtomicU64 = AtomicU64::new(0);
+
+/// Bound the lines of a log from now on, and wait no more for its reader: who writes it measures.
 pub fn limit_lines() {
     let (of_a_place, of_all) = LINES;
     *limit() = Some(LineLimit::new(of_a_place, of_all));
+}
+
+/// Return the number of lines that the log did not take: it was full.
+pub fn lost_lines() -> u64 {
+    LOST.load(Ordering::Relaxed)
 }
 
 fn limit() -> MutexGuard<'static, Option<Limit>> {
@@ -82,34 +91,54 @@ pub fn inform(text: impl fmt::Display) {
 }
 
 fn print(level: Level, text: &dyn fmt::Display, place: &'static Location<'static>) {
-    let left_out = match &mut *limit() {
+    let mut limit = limit();
+    let left_out = match &mut *limit {
         Some(limit) => limit.admit(place, Instant::now()),
         None => Some(0),
     };
     let Some(left_out) = left_out else {
         return;
     };
+    // Kept until the line is written: another thread would fill the room that this one has found.
+    let log = limit.is_some().then_some(limit);
+    let may_wait = log.is_none();
     if left_out > 0 {
         let lines = format!(
             "{left_out} lines were left out, of causes that had {} before",
             LINES.0
         );
-        write(Level::Warning, &lines);
+        write(Level::Warning, &lines, may_wait);
     }
-    write(level, &in_words(&text.to_string()));
+    write(level, &in_words(&text.to_string()), may_wait);
 }
 
-fn write(level: Level, text: &str) {
+fn write(level: Level, text: &str, may_wait: bool) {
     let priority = match goes_to_the_journal() {
         true => format!("<{}>", level as u8),
         false => String::new(),
     };
+    let mut line = format!("{priority}sockstamp: {}", Escaped(text.as_bytes()));
+    if !may_wait {
+        cut(&mut line);
+        if !takes_more() {
+            LOST.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+    }
+    line.push('\n');
     // Ignore the error: a broken standard error cannot be reported.
-    let _ = writeln!(
-        io::stderr(),
-        "{priority}sockstamp: {}",
-        Escaped(text.as_bytes())
-    );
+    let _ = io::stderr().write_all(line.as_bytes());
+}
+
+/// Leave as much of a line as a pipe takes at once (PIPE_BUF), with its end.
+fn cut(line: &mut String) {
+    const LONGEST: usize = 4096 - "…\n".len();
+    if line.len() > LONGEST {
+        let mut ends = (0..=LONGEST).rev();
+        let end = ends.find(|at| line.is_char_boundary(*at));
+        line.truncate(end.unwrap_or_default());
+        line.push('…');
+    }
 }
 
 /// Return whether standard error is the journal, which takes a line's priority from its beginning

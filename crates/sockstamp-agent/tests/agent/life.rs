@@ -1,7 +1,7 @@
 //! Starts, ends, and neighbours.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, PipeWriter, Read, Write, pipe};
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
@@ -10,10 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tempfile::TempDir;
 use testbed::{Cgroup, Host, PATIENCE, Process, within_attempts};
-use with::agent::{Agent, Scrape, post, talk, wait_for_line};
+use with::agent::{Agent, SHARED, Scrape, exchange, post, talk, wait_for_line};
 use with::leftovers::Leftovers;
 use with::{sockstamp, wait_until};
 
@@ -413,4 +415,61 @@ fn a_thousand_scrapes_share_a_few_readings() {
     let looks = looks() - before;
     let most = begun.elapsed().as_secs_f64() * 5.0 + 2.0;
     assert!(looks <= most, "{looks} looks, at most {most}");
+}
+
+/// As of a log shipper that is stopped.
+#[test]
+fn a_log_that_nobody_reads_stops_neither_figures_nor_the_end() {
+    let host = Host::new("agent").unwrap();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("agent.toml");
+    let settings = format!("[target]\nnetns = \"{}\"", host.netns_name());
+    fs::write(&file, settings).unwrap();
+    let (log, written) = pipe().unwrap();
+    let mut agent = Command::new(sockstamp())
+        .args(["agent", "--listen", "127.0.0.1:0", "--config"])
+        .arg(&file)
+        .stderr(written.try_clone().unwrap())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(log).lines().map(Result::unwrap);
+    let address =
+        lines.find_map(|line| Some(line.split_once("listening on http://")?.1.to_owned()));
+    let address = address.unwrap().parse().unwrap();
+    fill(written);
+    let pid = Pid::from_raw(i32::try_from(agent.id()).unwrap());
+    kill(pid, Signal::SIGHUP).unwrap();
+    let begin = Instant::now();
+    let lost = || {
+        let (_, text) = exchange(address, "/metrics", "");
+        let lost = text
+            .lines()
+            .find_map(|line| line.strip_prefix("sockstamp_lost_log_lines_total "));
+        lost.unwrap().parse::<f64>().unwrap()
+    };
+    while lost() < 1.0 && begin.elapsed() < PATIENCE {
+        thread::sleep(SHARED);
+    }
+    let lost = lost();
+    kill(pid, Signal::SIGTERM).unwrap();
+    let begin = Instant::now();
+    let status = loop {
+        let status = agent.try_wait().unwrap();
+        if status.is_some() || begin.elapsed() >= PATIENCE {
+            break status;
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    let _ = agent.kill();
+    agent.wait().unwrap();
+    assert!(status.is_some_and(|status| status.success()), "{status:?}");
+    assert!(lost >= 1.0, "{lost}");
+}
+
+/// Leave no room in a pipe, for the descriptors that are duplicates of this one.
+fn fill(pipe: PipeWriter) {
+    let set = |flags| fcntl(&pipe, FcntlArg::F_SETFL(flags)).unwrap();
+    set(OFlag::O_NONBLOCK);
+    while (&pipe).write(b"x").is_ok() {}
+    set(OFlag::empty());
 }
