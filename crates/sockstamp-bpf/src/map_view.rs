@@ -192,15 +192,13 @@ pub(crate) fn stuck(bytes: &[u8]) -> Option<stuck_socket> {
 }
 
 /// Copy the value of a Unix connection, or return `None` if the bytes are none.
-pub(crate) fn unix_flow(bytes: &[u8]) -> Option<Box<unix_flow>> {
+pub(crate) fn unix_flow(bytes: &[u8]) -> Option<unix_flow> {
     if bytes.len() != size_of::<unix_flow>() {
         return None;
     }
     // SAFETY: the length is checked above, the read needs no alignment, and every bit pattern is a
     // valid unix_flow: it consists of integers.
-    Some(Box::new(unsafe {
-        bytes.as_ptr().cast::<unix_flow>().read_unaligned()
-    }))
+    Some(unsafe { bytes.as_ptr().cast::<unix_flow>().read_unaligned() })
 }
 
 impl Record {

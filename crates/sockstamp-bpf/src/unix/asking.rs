@@ -110,7 +110,7 @@ fn name_of(pid: u32) -> Option<Name> {
 /// Return the processes of a target.
 fn processes(target: &Target) -> Vec<u32> {
     if !target.pids.is_empty() {
-        return target.pids.iter().copied().collect();
+        return target.pids.clone();
     }
     if !target.comms.is_empty() {
         return named(&target.comms);

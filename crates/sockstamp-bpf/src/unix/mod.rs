@@ -216,7 +216,7 @@ impl Loaded {
         Ok(())
     }
 
-    fn flows(&self) -> Result<Vec<Box<unix_flow>>, Error> {
+    fn flows(&self) -> Result<Vec<unix_flow>, Error> {
         const STEP: &str = "look at questions over Unix sockets";
         let mut bytes = Vec::new();
         let mut iterator = Iter::new(&self.walk).tried(STEP)?;

@@ -44,7 +44,7 @@ pub(super) struct Seen {
 /// A connection at a look.
 #[derive(Debug)]
 struct Looked {
-    flow: Box<unix_flow>,
+    flow: unix_flow,
     at: u64,
 }
 
@@ -106,7 +106,7 @@ impl Seen {
 
     /// Take a look at a connection. Where its socket is gone, its program has given the open
     /// question up, some time after the look that saw it open last.
-    pub(super) fn flow(&mut self, flow: Box<unix_flow>, is_there: bool, at: u64) {
+    pub(super) fn flow(&mut self, flow: unix_flow, is_there: bool, at: u64) {
         let looked = Looked { flow, at };
         if is_there {
             self.now.insert(looked.flow.ends.cookie, looked);
@@ -253,8 +253,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn asked(cookie: u64, since: u64) -> Box<unix_flow> {
-        let mut flow = Box::<unix_flow>::default();
+    fn asked(cookie: u64, since: u64) -> unix_flow {
+        let mut flow = unix_flow::default();
         (flow.ends.cookie, flow.ends.inode, flow.since) = (cookie, cookie, since);
         flow.watched = 1;
         let path = b"/run/db\0";
@@ -265,7 +265,7 @@ mod tests {
         flow
     }
 
-    fn look(seen: &mut Seen, flow: Box<unix_flow>, is_there: bool, at: u64) {
+    fn look(seen: &mut Seen, flow: unix_flow, is_there: bool, at: u64) {
         seen.flow(flow, is_there, at);
         seen.looked();
     }
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn an_abstract_name_begins_with_a_sign() {
-        let mut ends = *asked(1, 0);
+        let mut ends = asked(1, 0);
         ends.ends.path[0] = 0;
         assert_eq!(path(&ends.ends).to_string(), "@run/db\\x00");
     }
