@@ -298,7 +298,7 @@ pub(in crate::diagnosis) fn irregular(
                 _ => one.sends,
             });
             let slow = of_root.len() as u64;
-            if !asked.is_some_and(|asked| slow * 2 >= u64::from(asked)) {
+            if asked.is_none_or(|asked| slow * 2 < u64::from(asked)) {
                 continue;
             }
             match of_root.len() < LEAST {
