@@ -137,6 +137,7 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
         "-o --output",
         Nothing("it serves metrics: curl http://127.0.0.1:9776/metrics"),
     ),
+    ("stuck", "-w", Option("watch", "--watch")),
     ("", "-w --write", Option("output", "-o {FILE}")),
     ("", "-o --output", Option("write", "-w {FILE}")),
     // What is kept of a recording.
@@ -222,7 +223,7 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
         "-d --duration --seconds",
         Option("deadline", "-w {TIME}"),
     ),
-    ("stuck", "-f -w --follow --live", Option("watch", "--watch")),
+    ("stuck", "-f --follow --live", Option("watch", "--watch")),
     (
         "trace top",
         "--follow --live",
