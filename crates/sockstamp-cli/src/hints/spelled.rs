@@ -180,9 +180,10 @@ fn candidates(wrong: &Wrong, entry: Instead, words: &[String]) -> Vec<Vec<String
         } else {
             place..place + 1
         };
-        // A switch that is there already is not given twice.
+        // A switch that is there already, beside the wrong one, is not given twice.
+        let others = replaced(words, whole.clone(), &[]);
         let mut with = split(core, wrong.value.as_deref());
-        with.retain(|word| !word.starts_with("--") || !words.contains(word));
+        with.retain(|word| !word.starts_with("--") || !others.contains(word));
         replaced(words, place, &with)
     };
     match entry {
@@ -393,6 +394,10 @@ mod tests {
             ("stuck -n", "never turned into names: leave it out"),
             ("stat --group-by pid", "write --by DIMENSION"),
             ("report -r a.parquet", "`sockstamp report a.parquet`"),
+            (
+                "report a --by connection",
+                "write sockstamp report a --by flow",
+            ),
             ("stat -r 5", "write --repeat 5, or sockstamp report FILE"),
             ("stat -I 1000", "--interval 1000, with its unit: ms or s"),
             ("top -d 2", "write --interval 2"),

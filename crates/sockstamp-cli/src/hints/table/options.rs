@@ -186,7 +186,7 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     (
         "join",
         "--client --server --a --b",
-        Option("first", "--first FILE... --second FILE..."),
+        Nothing("the two sides are --first FILE... --second FILE..."),
     ),
     // Times.
     (
