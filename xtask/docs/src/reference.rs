@@ -119,6 +119,14 @@ smallest group that carries it. A fault that nobody thought of ends at the right
   of a FIFO, in a lock of a file or of a database, or, in a process of one task, in any lock; nor
   while all of them that are not in locks are at work: they run, and do so half as often otherwise
   at most, are in a send to a peer that has no room, or sleep for one timer until the answer.
+- *Passed on*: a proxy's question that lasts as long as a request of a client that always has one open
+  is a note, if a third of that client's requests are slow, and the service answers others at once.
+- *Ticks*: programs that send twenty datagrams a second or more, each of which something follows
+  within 50 ms, keep a clock of their own, and so do programs whose late reads come at such a pace:
+  these are notes.
+- *Seldom*: connections that are opened for each request are a note if that costs a program less
+  than a tenth of its time, or, where each request has a process of its own, as `curl` in a script,
+  less than a fifth. A command's are a finding in any case.
 - *Prompted*: a task that has slept, then read a message of another client, and sends without having
   slept or read since, was prompted by that message. If three slow answers of a service in four are
   so, they are a note: it passes on what others say (a chat, news), or has a lock for which one

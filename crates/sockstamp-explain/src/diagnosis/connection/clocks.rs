@@ -94,7 +94,7 @@ fn are_regular(account: &Account<'_>) -> bool {
 
 /// Return the percentage of its time that a program loses by opening connections, if that is
 /// little: less than a tenth; or, where each is opened by a process of its own, which has none to
-/// keep, less than a third.
+/// keep, less than a fifth.
 pub(in crate::diagnosis) fn seldom_opens(account: &Account<'_>, finding: &Finding) -> Option<u64> {
     let waits = || account.counted.iter().map(|counted| counted.wait);
     let begin = waits().map(|wait| wait.begin).min()?;
@@ -102,7 +102,7 @@ pub(in crate::diagnosis) fn seldom_opens(account: &Account<'_>, finding: &Findin
     let whole = Nanos((end - begin).saturating_mul(account.connections() as u64));
     let processes: BTreeSet<_> = waits().map(|wait| wait.pid).collect();
     let part = match processes.len() == account.counted.len() {
-        true => 3,
+        true => 5,
         false => 10,
     };
     let is_path = finding.node == Node::ConnectPath && finding.role == Role::Asks;
