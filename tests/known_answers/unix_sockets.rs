@@ -153,9 +153,14 @@ fn what_is_no_slow_answer_over_a_unix_socket_is_silent() {
         }
     });
     for (script, service) in [(LISTENS, &pushes), (LOGS, &reads)] {
-        let (_, report) = measured(&host, script, &service.path(), &[]);
-        assert!(waits(&report).is_empty());
-        assert!(findings(&report).is_empty());
+        within_attempts(|| {
+            let (_, report) = measured(&host, script, &service.path(), &[]);
+            assert!(findings(&report).is_empty());
+            match waits(&report)[..] {
+                [] => Ok(()),
+                _ => Err(format!("{}", report["waits"])),
+            }
+        });
     }
 }
 
@@ -193,7 +198,8 @@ fn an_open_question_over_a_unix_socket_has_its_owner_and_its_age() {
     let before = Instant::now();
     fs::write(&go, "").unwrap();
     thread::sleep(Duration::from_secs(2));
-    let least = before.elapsed() - Duration::from_millis(500);
+    // The client looks for the file, and may do so late.
+    let least = before.elapsed() - Duration::from_secs(1);
     stat.signal(Signal::SIGINT).unwrap();
     let report = stat.wait(PATIENCE).unwrap();
     let most = before.elapsed();

@@ -142,6 +142,8 @@ pub struct Options {
     ///
     /// [`Session::waits`]: crate::Session::waits
     pub waits: Option<Nanos>,
+    /// Follow questions over Unix sockets of a target that names tasks, too, if waits are reported.
+    pub unix: bool,
     /// Measure in windows, for one Nth of the time. None: all the time.
     pub windows: Option<NonZeroU32>,
     /// The ceiling of the measurement's cost: rates are lowered to keep below it. None: any cost.
@@ -201,6 +203,7 @@ impl Default for Options {
             slow: None,
             notable: false,
             waits: None,
+            unix: false,
             windows: None,
             max_cost: None,
             hol: HolView::Split,

@@ -40,6 +40,8 @@ pub(crate) struct Measurement<'a> {
     pub(crate) recorded: Recorded,
     /// Waits that take longer are reported, if any.
     pub(crate) waits: Option<Nanos>,
+    /// With those for answers over Unix sockets.
+    pub(crate) unix: bool,
     pub(crate) groups: Option<Grouping>,
     pub(crate) tag: bool,
     pub(crate) measuring: &'a Measuring,
@@ -97,6 +99,7 @@ impl Measurement<'_> {
             on_demand: defaults.on_demand.filter(|_| self.waits_for_demand()),
             slow: self.recorded.slow_only().map(Nanos::from),
             waits: self.waits,
+            unix: self.unix,
             tag: self.tag,
             windows: expert.windows,
             max_cost: self.ceiling(),

@@ -70,6 +70,12 @@ impl Unix {
         }
     }
 
+    /// Return true for a namespace that was there when these were opened.
+    #[must_use]
+    pub fn knows(&self, netns: NetnsInode) -> bool {
+        self.kernels.contains_key(&netns)
+    }
+
     /// Return true if there is such a socket, or nobody can tell.
     #[must_use]
     pub fn has(&self, netns: NetnsInode, inode: u64) -> bool {

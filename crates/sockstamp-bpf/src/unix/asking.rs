@@ -60,7 +60,9 @@ impl Asking {
             return;
         }
         let accepted = self.unix.server(wait.netns, wait.inode);
+        // A socket of a unit of systemd is listened at by init, which serves nothing there.
         let listens = wait.server.take().map(|(pid, _)| pid);
+        let listens = listens.filter(|pid| *pid != 1);
         let listens = listens.and_then(|pid| Some((pid, name_of(pid)?)));
         wait.server = accepted.or(listens);
     }

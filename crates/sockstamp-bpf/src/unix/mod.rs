@@ -8,6 +8,7 @@ mod seen;
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::OpenSkel;
@@ -62,6 +63,8 @@ struct Loaded {
     ring: Ring<Vec<unix_wait>>,
     skeleton: UnixSkel<'static>,
     processes: Processes,
+    /// What found no room, as far as it was taken.
+    counted: (u64, u64),
 }
 
 impl Questions {
@@ -75,7 +78,11 @@ impl Questions {
     ) -> Result<Option<Self>, Error> {
         let target = &options.target;
         let is_refused = target.filter.is_some() || target.interface.is_some();
-        if is_refused || !target.names_tasks() {
+        let has_hooks = PROGRAMS.iter().all(|program| match program.hook {
+            Hook::Tracepoint(of) => facts.tracepoints.get(&of) != Some(&Some(false)),
+            _ => true,
+        });
+        if is_refused || !has_hooks || !options.unix || !target.names_tasks() {
             return Ok(None);
         }
         let mut questions = Self {
@@ -105,13 +112,19 @@ impl Questions {
         if self.refused || !self.until_run().is_zero() {
             return Ok(());
         }
+        let began = Instant::now();
         let done = self.look();
-        self.refused = done.is_err();
+        if done.is_err() {
+            self.refused = true;
+            self.unload();
+        }
         let between = match self.seen.has_open() || self.asking.is_of_command() {
             true => WHILE_OPEN,
             false => BETWEEN,
         };
-        self.next = Instant::now() + between;
+        // Looks take a twentieth of the time at most, however many connections there are.
+        let now = Instant::now();
+        self.next = now + between.max((now - began) * 20);
         done
     }
 
@@ -131,10 +144,16 @@ impl Questions {
                 };
                 self.seen.begin(self.asking.asking().clone());
             }
-            (false, Some(_)) => self.loaded = None,
+            (false, Some(_)) => self.unload(),
             _ => {}
         }
         Ok(())
+    }
+
+    /// Detach the programs: nothing is known of connections from now on.
+    fn unload(&mut self) {
+        self.loaded = None;
+        self.seen.forget_open();
     }
 
     /// Return the slow ones that have ended since the last call of this.
@@ -148,7 +167,9 @@ impl Questions {
             loaded.look(&mut self.seen, self.asking.sockets())?;
         }
         self.seen.add_to(waits, self.slow);
-        for wait in &mut waits.unix {
+        // Each search reads the descriptors of some processes.
+        const MOST_NAMED: usize = 256;
+        for wait in waits.unix.iter_mut().take(MOST_NAMED) {
             self.asking.name_server(wait);
         }
         Ok(())
@@ -157,6 +178,7 @@ impl Questions {
 
 impl Loaded {
     fn start((target, slow, casts): (&Target, Nanos, bool)) -> Result<Self, Error> {
+        let target = &living(target)?;
         let mut skeleton = load(target, slow, casts)?;
         let cgroup = target.cgroup.as_ref().map(File::open);
         if let Some(cgroup) = cgroup.transpose().tried("open the cgroup")? {
@@ -184,6 +206,7 @@ impl Loaded {
             ring,
             skeleton,
             processes,
+            counted: (0, 0),
         })
     }
 
@@ -195,7 +218,9 @@ impl Loaded {
         let now = monotonic_now();
         for flow in flows {
             let inode = flow.ends.inode;
-            let is_there = unix.has(NetnsInode(flow.ends.netns), inode);
+            let netns = NetnsInode(flow.ends.netns);
+            let is_known = unix.knows(netns);
+            let is_there = is_known && unix.has(netns, inode);
             if !is_there {
                 // Nobody else takes it out.
                 let _ = self
@@ -204,14 +229,16 @@ impl Loaded {
                     .unix_flows
                     .delete(&flow.ends.cookie.to_ne_bytes());
             }
-            seen.flow(flow, is_there, now);
+            // Of a namespace that came later nothing tells when its sockets are closed.
+            if is_known {
+                seen.flow(flow, is_there, now);
+            }
         }
         seen.looked();
-        if let Some(data) = self.skeleton.maps.bss_data.as_mut() {
-            seen.without_room(
-                std::mem::take(&mut data.unix_untold),
-                std::mem::take(&mut data.unix_lost),
-            );
+        if let Some(data) = self.skeleton.maps.bss_data.as_ref() {
+            let counts = (data.unix_untold, data.unix_lost);
+            seen.without_room(counts.0 - self.counted.0, counts.1 - self.counted.1);
+            self.counted = counts;
         }
         Ok(())
     }
@@ -223,6 +250,18 @@ impl Loaded {
         iterator.read_to_end(&mut bytes).tried(STEP)?;
         let flows = bytes.chunks_exact(size_of::<unix_flow>());
         Ok(flows.filter_map(map_view::unix_flow).collect())
+    }
+}
+
+/// Return the target without processes that have ended: others of it go on.
+fn living(target: &Target) -> Result<Target, Error> {
+    let mut living = target.clone();
+    living
+        .pids
+        .retain(|pid| Path::new(&format!("/proc/{pid}")).exists());
+    match (living.pids.is_empty(), target.pids.first()) {
+        (true, Some(&pid)) => Err(Error::NoProcess { pid }),
+        _ => Ok(living),
     }
 }
 

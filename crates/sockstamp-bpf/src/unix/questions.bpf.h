@@ -7,11 +7,13 @@
 #define SOCKSTAMP_UNIX_QUESTIONS_BPF_H
 
 #include "answer/exchange.bpf.h"
+#include "kernel/order.bpf.h"
 #include "select/target.bpf.h"
 #include "unix/unix.h"
 
 #define SOCK_STREAM    1 /* include/linux/net.h */
 #define SOCK_SEQPACKET 5
+#define E2BIG	       7 /* include/uapi/asm-generic/errno-base.h */
 #define ECONNRESET     104 /* include/uapi/asm-generic/errno.h */
 
 /* An answer may come before the call that asked has returned to its hook, by this time at most. */
@@ -20,7 +22,7 @@
 const volatile __u64 setting_slow_ns; /* shorter waits are counted, and not told one by one */
 const volatile bool setting_by_cgroup; /* only of tasks in the one cgroup of `unix_cgroup` */
 
-/* Connections that found no room in `unix_flows`, and waits that found none in `unix_waits`. */
+/* Sends on connections without room in `unix_flows`, and waits without any in `unix_waits`. */
 __u64 unix_untold;
 __u64 unix_lost;
 
@@ -117,7 +119,8 @@ static __noinline int unix_begin(struct sock *sk)
 	if (!name)
 		return 0;
 	cookie = bpf_get_socket_cookie(sk);
-	if (bpf_map_update_elem(&unix_flows, &cookie, &unix_nothing, BPF_ANY)) {
+	/* Another thread may begin it, too. */
+	if (bpf_map_update_elem(&unix_flows, &cookie, &unix_nothing, BPF_NOEXIST) == -E2BIG) {
 		__sync_fetch_and_add(&unix_untold, 1);
 		return 0;
 	}
@@ -166,8 +169,6 @@ static __always_inline void unix_settle(struct unix_flow *flow, __u32 reason, __
 		return;
 	flow->answered++;
 	flow->sum_ns += ns;
-	if (!flow->min_ns || ns < flow->min_ns)
-		flow->min_ns = ns ?: 1;
 	if (ns >= setting_slow_ns)
 		unix_emit(flow, since, ns, END_DATA);
 }
@@ -177,7 +178,7 @@ static __always_inline void unix_asked(struct unix_flow *flow, const struct sock
 {
 	struct exchange *exchange = unix_exchange(flow);
 	__u64 now = bpf_ktime_get_ns();
-	bool is_answered = flow->unasked && now - flow->unasked < UNIX_SOON_NS;
+	__u64 came = flow->unasked;
 	__u8 task = bpf_get_current_pid_tgid();
 
 	if (!exchange->open)
@@ -189,11 +190,18 @@ static __always_inline void unix_asked(struct unix_flow *flow, const struct sock
 	exchange->asks = true;
 	flow->unasked = 0;
 	flow->since = now;
-	flow->doubted = exchange->doubts >= DOUBTS || exchange->unpaired;
-	if (is_answered)
-		unix_settle(flow, exchange->unpaired, now);
-	else if (sk->sk_receive_queue.qlen)
+	/* An answer that comes just now has seen the question, or is seen here. */
+	fully_ordered(__sync_fetch_and_or(&flow->fence, 1));
+	came = *(volatile __u64 *)&flow->unasked ?: came;
+	/* What was read before belongs to the question before. */
+	if (sk->sk_receive_queue.qlen) {
+		if (came && now - came < UNIX_SOON_NS) {
+			unix_settle(flow, exchange->unpaired, now);
+			return;
+		}
 		exchange->unpaired = NO_PAIR(PIPELINED);
+	}
+	flow->doubted = exchange->doubts >= DOUBTS || exchange->unpaired;
 }
 
 /* A send call of any socket has ended. */
@@ -233,6 +241,7 @@ static __always_inline void unix_arrived(const struct sock *sk)
 	flow->heard = now;
 	if (!exchange->open) {
 		flow->unasked = now;
+		fully_ordered(__sync_fetch_and_or(&flow->fence, 1));
 		exchange_goes_on(exchange, 0, gap);
 		return;
 	}
@@ -276,7 +285,7 @@ static __always_inline bool unix_is_watched(const struct sock *sk)
 	return word_at(&head->next) != (__u64)head;
 }
 
-/* Tell user space of a connection. It has the socket closed, perhaps: every read is safe. */
+/* Tell user space of a connection, whose socket may be closed: every read is safe. */
 static __always_inline void unix_tell(struct bpf_iter__bpf_map_elem *ctx)
 {
 	struct unix_flow *flow = ctx->value;

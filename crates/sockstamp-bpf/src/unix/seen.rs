@@ -51,7 +51,8 @@ struct Looked {
 impl Looked {
     /// Return true if a question is open that is known to be one.
     fn is_asked(&self) -> bool {
-        self.flow.since != 0 && self.flow.doubted == 0
+        // Bytes that came just when it was asked may be its answer.
+        self.flow.since != 0 && self.flow.doubted == 0 && self.flow.heard < self.flow.since
     }
 
     fn wait(&self, end: End) -> UnixWait {
@@ -113,13 +114,12 @@ impl Seen {
             return;
         }
         let before = self.before.remove(&looked.flow.ends.cookie);
-        let mut failed = 0;
-        if looked.is_asked() {
-            failed = 1;
-            let same = before.filter(|before| before.flow.since == looked.flow.since);
-            if let Some(before) = same {
-                self.hold(before.wait(End::GivenUp));
-            }
+        let same = before.filter(|before| {
+            before.flow.since == looked.flow.since && before.flow.watched != 0 && looked.is_asked()
+        });
+        let failed = u64::from(same.is_some());
+        if let Some(before) = same {
+            self.hold(before.wait(End::GivenUp));
         }
         self.close(&looked.flow, failed);
     }
@@ -128,6 +128,13 @@ impl Seen {
         match attempts(&mut self.closed, &flow.ends) {
             Some(sum) => add(sum, flow, failed),
             None => self.untold += flow.answered + flow.failed + failed,
+        }
+    }
+
+    /// Close what was open at the last look.
+    pub(super) fn forget_open(&mut self) {
+        for looked in mem::take(&mut self.before).into_values() {
+            self.close(&looked.flow, 0);
         }
     }
 
@@ -169,8 +176,9 @@ impl Seen {
             .unix_attempts
             .extend(new.filter(|attempts| attempts.count > 0));
         self.taken = all;
-        waits.lost += mem::take(&mut self.lost);
-        waits.untold += mem::take(&mut self.untold);
+        // As all counts of what is missing: since the start.
+        waits.lost += self.lost;
+        waits.untold += self.untold;
     }
 }
 
@@ -317,7 +325,8 @@ mod tests {
         seen.without_room(3, 4);
         let waits = taken(&mut seen);
         assert_eq!((waits.untold, waits.lost), (3, 4));
-        assert_eq!(taken(&mut seen).lost, 0);
+        // Counts go on from the start.
+        assert_eq!(taken(&mut seen).lost, 4);
     }
 
     #[test]

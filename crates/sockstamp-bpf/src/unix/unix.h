@@ -33,7 +33,7 @@ struct unix_flow {
 	__u64 answered; /* answers that are known to be their questions' */
 	__u64 failed; /* questions that ended otherwise */
 	__u64 sum_ns; /* of the times of these answers */
-	__u64 min_ns; /* the shortest; 0: none */
+	__u64 fence; /* for order between CPUs alone */
 	__u64 exchange[4]; /* struct exchange */
 	__u8 doubted; /* what is sent may be no question */
 	__u8 watched; /* a task sleeps for it, or an event loop has it: at the last look */

@@ -83,6 +83,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         measuring: &live.measuring,
         recorded: Recorded::All,
         waits: Some(slow),
+        unix: true,
         groups: None,
         tag: false,
         told: Some("measuring"),

@@ -129,6 +129,7 @@ pub(crate) fn measurement(options: &Options) -> Measurement<'_> {
         measuring: &options.live.measuring,
         recorded: recorded(options),
         waits: (recorded(options) != Recorded::None).then(|| options.slow.slow.into()),
+        unix: true,
         groups: Grouping::new(options.by.iter().copied()),
         tag: false,
         told: Some("measuring"),

@@ -31,6 +31,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         duration: options.live.duration,
         measuring: &options.live.measuring,
         recorded: Recorded::slower_than(options.slow_only),
+        unix: false,
         waits: None,
         groups: None,
         tag: false,
