@@ -90,6 +90,10 @@ smallest group that carries it. A fault that nobody thought of ends at the right
   answered, is none of these; nor is one that was sent again and never acknowledged; nor is one of
   three connections or more to a service that a program opens one after the other; nor is one to a
   name server.
+- *Irregular*: three slow answers or more, for half of the time that their connections were seen,
+  of which one takes three times as long as another, are a note if the service gives as many answers
+  at once: work from a queue, or news. One or two rests of answers, on connections that were there
+  before, are a note, too.
 - *A connection for each request*: a connect and the questions after it, each within SLOW of the one
   before, are one wait. Several questions must be answered, half of their time must be the path, and
   three connections or more must be so: a handshake of TLS is such a question.
@@ -121,9 +125,10 @@ smallest group that carries it. A fault that nobody thought of ends at the right
   at most, are in a send to a peer that has no room, or sleep for one timer until the answer.
 - *Passed on*: a proxy's question that lasts as long as a request of a client that always has one open
   is a note, if a third of that client's requests are slow, and the service answers others at once.
-- *Ticks*: programs that send twenty datagrams a second or more, each of which something follows
-  within 50 ms, keep a clock of their own, and so do programs whose late reads come at such a pace:
-  these are notes.
+- *Ticks*: programs that send twenty datagrams a second or more, twenty at least, of which nine in
+  ten are followed by something within 55 ms, keep a clock of their own, and so do programs whose
+  late reads come at such a pace: these are notes. Services whose protocol answers each datagram
+  (RADIUS, SNMP, NTP, names) are not meant.
 - *Seldom*: connections that are opened for each request are a note if that costs a program less
   than a tenth of its time, or, where each request has a process of its own, as `curl` in a script,
   less than a fifth. A command's are a finding in any case.

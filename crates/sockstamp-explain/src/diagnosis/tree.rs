@@ -323,7 +323,7 @@ tree! {
     };
     AnswerTrips in Some(Answer), "answer.trips" = Words {
         is: "it asks one question after the other, and each takes a round trip",
-        proof: "Ten questions on one connection or more, each sent at once after the answer to the one before, and a pause after them; three quarters of each answer are the smallest round trip, and such series have half of the time.",
+        proof: "Ten questions on one connection or more, each sent at once after the answer to the one before, and a pause after them; three quarters of the time of such a series are as many of the smallest round trip, and such series have half of the time.",
         alike: "A program that reads a list one by one on purpose. One that asks again without a pause may fetch news as they come: that is a note.",
         check: "`ss -ti`: minrtt, beside the times of answers; `sockstamp trace`: what follows each answer.",
         cure: "One question for all of it (a join, MGET, a batch), several at once (pipelining), a cache, or a service that is nearer.",

@@ -168,6 +168,7 @@ impl Case {
                 && key.program == wait.key.program
                 && key.service != wait.key.service
                 && key.service.port() == wait.key.service.port()
+                && !is_stand_in(&key.service)
                 && tried.count > 0
         });
         let (sum, count) = siblings.fold((0_u128, 0_u64), |(sum, count), (_, tried)| {

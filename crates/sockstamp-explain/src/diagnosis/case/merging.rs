@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use crate::diagnosis::descent::deepest;
 use crate::diagnosis::finding::Finding;
 use crate::diagnosis::slow::Role;
+use crate::diagnosis::source::unix::is_stand_in;
 use crate::diagnosis::tally::Account;
 use crate::diagnosis::tree::Node;
 
@@ -13,9 +14,14 @@ use crate::diagnosis::tree::Node;
 /// deepest node are one, unless one of them carries four fifths.
 pub(super) fn merged(accounts: Vec<Account<'_>>) -> Vec<Account<'_>> {
     let by_program = |account: &Account<'_>| {
-        let port = account.services.iter().next().map(SocketAddr::port);
-        let program = account.programs.iter().next();
-        program.map(|program| format!("{program} {port:?}"))
+        let service = account.services.iter().next()?;
+        // Those behind Unix sockets have no port.
+        let alike = match is_stand_in(service) {
+            true => service.to_string(),
+            false => service.port().to_string(),
+        };
+        let program = account.programs.iter().next()?;
+        Some(format!("{program} {alike}"))
     };
     let by_service =
         |account: &Account<'_>| account.services.iter().next().map(ToString::to_string);
@@ -64,7 +70,8 @@ pub(super) fn deepened(findings: Vec<Finding>, vague: &BTreeSet<Vec<SocketAddr>>
         let is_never = finding.failure.is_some() && is_loss(finding);
         let recovers = than.failure.is_none() && is_loss(than);
         let is_same = than.services == finding.services && than.role == finding.role;
-        let is_vague = than.role == Role::Serves && vague.contains(&than.services);
+        let is_asleep = matches!(than.node, Node::ServiceAsleep | Node::ServiceUnknown);
+        let is_vague = than.role == Role::Serves && is_asleep && vague.contains(&than.services);
         let is_asked = finding.role == Role::Asks
             && finding.programs == than.programs
             && finding.lost.0.saturating_mul(10) >= than.lost.0;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::Protocol;
+use sockstamp_model::service::ANSWERING_EACH;
 use sockstamp_model::wait::End;
 
 use crate::diagnosis::finding::Finding;
@@ -28,7 +29,8 @@ pub(in crate::diagnosis) fn mark(waits: &mut [Slow], open: &mut [bool]) {
     for (of, wait) in waits.iter().enumerate() {
         let is_question = wait.key.root == Node::Answer && wait.how != End::Open;
         let is_ended = is_question && !wait.is_failure();
-        if is_ended && wait.flow.protocol == Protocol::Udp && !wait.asks_name() {
+        let answers_each = ANSWERING_EACH.contains(&wait.key.service.port());
+        if is_ended && wait.flow.protocol == Protocol::Udp && !answers_each && !wait.asks_name() {
             keys.entry(&wait.key).or_default().push(of);
         }
     }
@@ -73,7 +75,7 @@ pub(super) fn are_read_at_ticks(account: &Account<'_>) -> bool {
     let within = |most| times.iter().filter(|time| **time <= most).count();
     let is_tick = within(LATE) * 10 >= times.len() * 9 && within(LATE * 2) == times.len();
     let mut waits = account.counted.iter().map(|counted| counted.wait);
-    // Who asks over TCP mostly waits for the answer.
+    // A program that asks over TCP mostly waits for the answer.
     is_tick && (waits.all(|wait| wait.flow.protocol == Protocol::Udp) || are_regular(account))
 }
 
@@ -101,7 +103,8 @@ pub(in crate::diagnosis) fn seldom_opens(account: &Account<'_>, finding: &Findin
     let end = waits().map(|wait| wait.end).max()?;
     let whole = Nanos((end - begin).saturating_mul(account.connections() as u64));
     let processes: BTreeSet<_> = waits().map(|wait| wait.pid).collect();
-    let part = match processes.len() == account.counted.len() {
+    let is_each = processes.len() == account.counted.len() && !processes.contains(&0);
+    let part = match is_each {
         true => 5,
         false => 10,
     };

@@ -116,17 +116,19 @@ pub(in crate::diagnosis) fn is_late_by_itself(finding: &Finding) -> bool {
 /// sent more than it reads (a subscription), or who plays what it gets.
 pub(in crate::diagnosis) fn lags(account: &Account<'_>, finding: &Finding) -> bool {
     let mut waits = account.counted.iter().map(|counted| counted.wait);
-    is_late_by_itself(finding) && waits.all(|wait| wait.how == End::Open)
+    is_late_by_itself(finding) && waits.all(|wait| wait.how == End::Open && !is_kept(wait))
+}
+
+/// Return true if more than the program itself was seen to keep it from reading.
+fn is_kept(wait: &Slow) -> bool {
+    let slept = wait.seen.slept.as_ref().map(|slept| &slept.sleep);
+    let for_others = matches!(slept, Some(Sleep::Peer(_) | Sleep::Service(..)));
+    wait.seen.held_up || wait.seen.ran.is_some() || for_others
 }
 
 /// Return true if a program that asks reads the rest of its answers late, and nothing but itself
 /// was seen to keep it from that.
 pub(in crate::diagnosis) fn reads_when_it_likes(account: &Account<'_>, finding: &Finding) -> bool {
-    let is_kept = |wait: &Slow| {
-        let slept = wait.seen.slept.as_ref().map(|slept| &slept.sleep);
-        let for_others = matches!(slept, Some(Sleep::Peer(_) | Sleep::Service(..)));
-        wait.seen.held_up || wait.seen.ran.is_some() || for_others
-    };
     let waits = || account.counted.iter().map(|counted| counted.wait);
     // A look at the socket does not know what is unread.
     let are_more = waits().all(|wait| wait.seen.is_more || wait.how == End::Open);

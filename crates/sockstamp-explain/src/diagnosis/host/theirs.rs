@@ -56,7 +56,9 @@ fn find(wait: &Slow, known: &Known, only: Option<&(u32, Name)>) -> Option<There>
     }
     let (netns, service) = (wait.flow.netns, wait.key.service);
     let is_of = |(of, at, _): &(NetnsInode, SocketAddr, SocketAddr)| (*of, *at) == (netns, service);
-    let of_service = known.iter().filter(|(ends, _)| is_of(ends));
+    let least = SocketAddr::from(([0, 0, 0, 0], 0));
+    let of_service = known.range((netns, service, least)..);
+    let of_service = of_service.take_while(|(ends, _)| is_of(ends));
     let all: Vec<_> = of_service.map(|(_, there)| there).collect();
     let mut others = all.iter().filter(|there| there.process.is_some());
     if let Some(met) = others.clone().find(|there| there.process.as_ref() == only) {

@@ -279,7 +279,7 @@ pub(in crate::diagnosis) fn irregular(
     let mut mark = |key: &Key, connections: &[Vec<usize>]| {
         let count = connections.iter().map(Vec::len).sum::<usize>();
         let is_quick = quick.get(key).is_some_and(|quick| *quick >= count as u64);
-        if count >= LEAST && is_quick && is_irregular(waits, connections) {
+        if count >= LEAST && is_quick && is_irregular(waits, connections, sending) {
             connections.iter().flatten().for_each(|&of| open[of] = true);
         }
     };
@@ -312,14 +312,26 @@ pub(in crate::diagnosis) fn irregular(
     }
 }
 
-/// Open for half of the time, and one three times as long as another.
-fn is_irregular(waits: &[Slow], connections: &[Vec<usize>]) -> bool {
+/// Open for half of the time that their connections were seen, and one three times as long as
+/// another.
+fn is_irregular(
+    waits: &[Slow],
+    connections: &[Vec<usize>],
+    sending: &BTreeMap<Socket, Sending>,
+) -> bool {
     let times = || connections.iter().flatten().map(|&of| waits[of].time());
     let (least, most) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
     let whole = |found: &Vec<usize>| {
         let begin = found.iter().map(|&of| waits[of].begin).min().unwrap_or(0);
         let end = found.iter().map(|&of| waits[of].end).max().unwrap_or(0);
-        end.saturating_sub(begin)
+        let seen = found
+            .first()
+            .and_then(|&of| sending.get(&waits[of].socket()));
+        // One wait alone is open for all of its own time.
+        let seen = seen
+            .filter(|_| found.len() == 1)
+            .map_or(0, |one| one.seen_for.0);
+        end.saturating_sub(begin).max(seen)
     };
     let whole: u64 = connections.iter().map(whole).sum();
     times().sum::<u64>() * 2 >= whole && least.saturating_mul(3) <= most
@@ -333,7 +345,8 @@ fn is_always(waits: &[Slow], found: &[usize]) -> bool {
     };
     if first == last {
         let wait = &waits[first];
-        return wait.seen.is_streamed || !is_for_one(wait) && !has_paused(wait);
+        let may_be_older = !wait.is_unix() && !is_for_one(wait) && !has_paused(wait);
+        return wait.seen.is_streamed || may_be_older;
     }
     let open: u64 = found.iter().map(|&of| waits[of].time()).sum();
     let whole = waits[last].end.saturating_sub(waits[first].begin);
@@ -367,7 +380,7 @@ pub(in crate::diagnosis) fn work(waits: &[Slow], open: &mut [bool]) {
     for (of, wait) in waits.iter().enumerate().filter(|(_, wait)| wait.pid != 0) {
         let [requests, questions] = processes.entry(wait.pid).or_default();
         match wait.key.root {
-            // What a proxy passes on is no work.
+            // News that a proxy passes on are no work.
             _ if wait.seen.for_news => {}
             Node::Service if open[of] => requests.push(of),
             Node::Answer if !wait.how.is_failure() => questions.push(of),

@@ -22,12 +22,13 @@ pub(in crate::diagnosis) fn mark(
     let held = held(waits, sending);
     let mut passed = BTreeMap::<&Key, Vec<(usize, usize)>>::new();
     for (question, wait) in waits.iter().enumerate() {
-        let request = request_of(wait, waits, &requests, slow);
-        let Some(request) = request.filter(|_| is_question(wait)) else {
+        if !is_question(wait) {
+            continue;
+        }
+        let Some(request) = request_of(wait, waits, &requests, slow) else {
             continue;
         };
-        let always = open[request] || open[question];
-        if always && held.contains(&waits[request].socket()) {
+        if open[request] && held.contains(&waits[request].socket()) {
             passed
                 .entry(&wait.key)
                 .or_default()
@@ -48,7 +49,9 @@ pub(in crate::diagnosis) fn mark(
     news.extend((0..waits.len()).filter(|&of| {
         let wait = &waits[of];
         let longest = passed.get(&wait.key).map(|found| longest(waits, found));
-        wait.how == End::Open && longest.is_some_and(|longest| wait.time() <= longest)
+        wait.how == End::Open
+            && is_question(wait)
+            && longest.is_some_and(|longest| wait.time() <= longest)
     }));
     for of in news {
         open[of] = true;
@@ -109,8 +112,8 @@ fn held(waits: &[Slow], sending: &BTreeMap<Socket, Sending>) -> BTreeSet<Socket>
         *slow.entry(wait.socket()).or_default() += u64::from(wait.weight);
     }
     let is_held = |(socket, slow): &(Socket, u64)| {
-        let asked = sending.get(socket).map_or(0, |one| one.receives);
-        slow * 3 >= u64::from(asked)
+        let asked = sending.get(socket).map(|one| u64::from(one.receives));
+        asked.is_some_and(|asked| slow * 3 >= asked)
     };
     let held = slow.into_iter().filter(is_held);
     held.map(|(socket, _)| socket).collect()

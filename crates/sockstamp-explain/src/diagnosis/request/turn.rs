@@ -67,7 +67,8 @@ pub(in crate::diagnosis) fn divide(waits: &mut [Slow], served: &Served) {
 /// time of its answers.
 fn asked(waits: &[Slow], served: &Served) -> BTreeMap<u32, (SocketAddr, u64)> {
     let mut processes = BTreeMap::<u32, BTreeMap<SocketAddr, Vec<u64>>>::new();
-    let asks = |wait: &&Slow| wait.key.root == Node::Answer && served.waits_for(wait);
+    let asks =
+        |wait: &&Slow| wait.key.root == Node::Answer && !wait.is_unix() && served.waits_for(wait);
     for wait in waits.iter().filter(asks) {
         let services = processes.entry(wait.pid).or_default();
         let times = services.entry(wait.key.service).or_default();

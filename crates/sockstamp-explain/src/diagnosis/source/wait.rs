@@ -104,6 +104,7 @@ fn seen(wait: &Wait) -> Seen {
             false => connection.sends == 0,
         }),
         is_untaken: wait.end == End::TurnedAway
+            && !wait.is_served()
             && connection.is_some_and(|connection| connection.unacknowledged > 0),
         is_large: connection.is_some_and(|connection| {
             let queued = u64::from(connection.unacknowledged) + u64::from(connection.unsent);

@@ -62,7 +62,9 @@ pub(super) fn doubted(account: &Account<'_>, finding: &Finding) -> String {
 /// Return the note of connections that programs open seldom.
 pub(super) fn seldom_opened(finding: &Finding, percent: u64) -> String {
     let Finding { sentence, .. } = finding;
-    format!("{sentence}; that is {percent} % of the time from the first to the last")
+    format!(
+        "{sentence}; that is {percent} % of the time of such connections, from the first to the last"
+    )
 }
 
 /// Return true for requests that were given up sooner than programs lose patience: a few times what

@@ -52,7 +52,8 @@ fn a_connection_now_and_then_costs_little() {
     let seldom = opened(5, 1, 0);
     assert_eq!(seldom.findings, []);
     assert!(
-        seldom.notes[0].ends_with("that is 4 % of the time from the first to the last"),
+        seldom.notes[0]
+            .ends_with("that is 4 % of the time of such connections, from the first to the last"),
         "{seldom:?}"
     );
 }

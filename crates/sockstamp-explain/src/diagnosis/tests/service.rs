@@ -233,7 +233,7 @@ fn requests_behind_the_one_connection_of_a_pool_are_no_subscriptions() {
     assert!(
         turn.sentence.contains("queue inside it")
             && turn.sentence.contains(
-                "at most 1 question at once, to 10.0.0.2:6379, which takes 24.0 ms for each"
+                "at most 1 question at once, to 10.0.0.2:6379, whose slow answers take 24.0 ms"
             ),
         "{turn:?}"
     );

@@ -114,7 +114,7 @@ pub(super) fn more(
             let asked = seen().find_map(|seen| seen.asked);
             let asked = asked.map_or_else(String::new, |(peer, time)| {
                 format!(
-                    ", to {}, which takes {} for each",
+                    ", to {}, whose slow answers take {}",
                     service(peer),
                     Nanos(time)
                 )
@@ -220,7 +220,7 @@ fn connects(account: &Account<'_>) -> String {
         // Each version of TLS has three at most, with the request.
         asked => {
             let why = if asked <= 3 {
-                " (TLS asks before the request)"
+                " (TLS does, before the request)"
             } else {
                 ""
             };

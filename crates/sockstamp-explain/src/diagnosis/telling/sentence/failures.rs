@@ -167,8 +167,8 @@ fn fate(finding: &Finding, account: &Account<'_>, how: End) -> String {
         }
         (End::Refused, Node::ConnectPath | Node::Connect) => came_through(finding, account),
         (End::Unreachable, _) if are_rejected(account) => {
-            ", within a moment, while others are answered there: a firewall on the way or at the host \
-             rejects them (ICMP)"
+            ", within a moment, and others were answered there: a firewall on the way or at the host \
+             rejects them (ICMP), or the way there is gone"
                 .to_owned()
         }
         _ => String::new(),
@@ -191,8 +191,8 @@ fn came_through(finding: &Finding, account: &Account<'_>) -> String {
         .map_or(0, |all| all.saturating_sub(finding.count))
     {
         0 if account.answered >= ANSWERED => {
-            ", while connections that it has are answered: a firewall or the service limits them, or \
-             takes no new ones"
+            ", and connections that it had were answered: a firewall or the service limits them, or \
+             nothing listens there any more"
                 .to_owned()
         }
         0 => ": nothing listens there, or a firewall rejects them".to_owned(),
