@@ -95,8 +95,12 @@ fn formats(subcommand: &Command) -> Option<Vec<String>> {
 /// Return what to type for a name with places for a time.
 fn of_time(output: &OsStr) -> Option<String> {
     let name = output.to_str()?;
-    let mut behind = name.split('%').skip(1);
-    let has_place = behind.any(|text| text.starts_with(|first| FILLED.contains(first)));
+    let is_filled = |text: &&str| {
+        let mut letters = text.chars();
+        let is_known = letters.next().is_some_and(|first| FILLED.contains(first));
+        is_known && !letters.next().is_some_and(|next| next.is_ascii_lowercase())
+    };
+    let has_place = name.split('%').skip(1).any(|text| is_filled(&text));
     has_place.then(|| {
         format!(
             "no time is filled into {name}: record -o FOLDER/ names each file after its time, \
@@ -166,6 +170,7 @@ mod tests {
         for words in [
             "record -o 100%",
             "record -o a-50%-load.parquet",
+            "record -o 50%small.parquet",
             "stat -o %F",
         ] {
             assert_eq!(of(words), None, "{words}");

@@ -20,7 +20,7 @@ pub(crate) struct Watched {
     case: Case,
     /// Those that no message shows whole.
     waits: Vec<Wait>,
-    /// Those over Unix sockets: no message shows them.
+    /// Waits over Unix sockets: no message shows them.
     unix: Vec<UnixWait>,
     names: ProcessNames,
     slow: Nanos,

@@ -182,7 +182,7 @@ fn without_room_for_further_tasks_an_error_says_so() {
     assert_eq!(
         said,
         "sockstamp: accept queues are left out: Resource temporarily unavailable\n\
-         sockstamp: cannot look at existing connections: Resource temporarily unavailable\n"
+         sockstamp: cannot start the thread that ends the process: Resource temporarily unavailable\n"
     );
 }
 

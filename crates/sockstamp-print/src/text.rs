@@ -142,8 +142,8 @@ pub fn is_empty(summary: &Summary) -> bool {
 }
 
 /// Programs that talk by these seem to be silent.
-pub const OTHER_TRAFFIC: &str = "not measured: SCTP, SMC, UDP-Lite, vsock; QUIC as datagrams alone; \
-     Unix sockets as waits for answers alone, of processes or a cgroup that are named";
+pub const OTHER_TRAFFIC: &str =
+    "not measured: SCTP, SMC, UDP-Lite, vsock; in part: QUIC, Unix sockets";
 
 /// The table without messages.
 pub fn nothing(output: &mut dyn Write, summary: &Summary, why: &str) -> io::Result<()> {

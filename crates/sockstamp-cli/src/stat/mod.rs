@@ -108,7 +108,7 @@ struct Results<'a> {
     diagnosis: &'a Diagnosis,
     /// Those that no message shows whole.
     waits: &'a [Wait],
-    /// Those over Unix sockets.
+    /// Waits over Unix sockets.
     unix: &'a [UnixWait],
 }
 

@@ -140,7 +140,7 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     ("stuck", "-w", Option("watch", "--watch")),
     ("", "-w --write", Option("output", "-o {FILE}")),
     ("", "-o --output", Option("write", "-w {FILE}")),
-    // What is kept of a recording.
+    // Bounds of a recording.
     (
         "record",
         "-W --max-files --retention --size",
@@ -705,7 +705,12 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     ),
     (
         "",
-        "--unix --vsock --sctp --udplite",
+        "--unix",
+        Nothing("a target has waits over Unix sockets without an option: -p PID, or a command"),
+    ),
+    (
+        "",
+        "--vsock --sctp --udplite",
         Nothing("messages of TCP and UDP alone are measured"),
     ),
 ];
