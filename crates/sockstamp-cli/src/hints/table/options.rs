@@ -239,7 +239,13 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
         "--head --top --limit --count",
         Nothing("the oldest come first: pipe it into head -n N"),
     ),
-    ("stat top", "-n=*", Option("netns", "--netns {NAME}")),
+    (
+        "stat top",
+        "-n=*",
+        Nothing(
+            "addresses are never turned into names: leave it out; a network namespace is --netns NAME",
+        ),
+    ),
     ("stat top", "-n=#", Option("interval", "--interval {TIME}")),
     (
         "report diff join export recover",
