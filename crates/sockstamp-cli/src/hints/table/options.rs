@@ -200,7 +200,7 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
         Option("to", "--to {TIME}"),
     ),
     ("", "--between", Option("from", "--from TIME --to TIME")),
-    ("report export", "-s=* -b", Option("from", "--from {TIME}")),
+    ("report export", "-b", Option("from", "--from {TIME}")),
     ("report export", "-e=*", Option("to", "--to {TIME}")),
     ("", "--last", Option("from", "--from -{TIME}")),
     ("", "--since --start -S", Option("from", "--from {TIME}")),
