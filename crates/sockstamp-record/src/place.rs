@@ -55,8 +55,8 @@ impl Place {
 }
 
 /// Return the reason why others can read or change what is written to a file that was there, as one
-/// that somebody has put into /tmp beforehand. A change of its mode would not help: whoever has it
-/// open keeps it.
+/// that another user has put into /tmp beforehand. A change of its mode would not help: a process
+/// that has it open keeps it.
 pub(crate) fn shared(file: &Metadata) -> Option<String> {
     let mode = file.mode() & 0o777;
     if file.uid() != geteuid().as_raw() {

@@ -106,7 +106,7 @@ fn require_free(path: &Path) -> io::Result<()> {
         return Err(Errno::EXIST.into());
     }
     match connect(&new_socket()?, &SocketAddrUnix::new(path)?) {
-        // Its name may also have gone just now.
+        // The name may also have gone just now.
         Err(Errno::CONNREFUSED | Errno::NOENT) => Ok(()),
         _ => Err(Errno::ADDRINUSE.into()),
     }
@@ -142,7 +142,7 @@ mod tests {
         let other = UnixListener::bind(&stream).unwrap();
         assert!(told(&stream).contains("Address already in use"));
         std::os::unix::net::UnixStream::connect(&stream).unwrap();
-        // It was killed, and its name is left.
+        // The service was killed, and its name is left.
         drop(other);
         drop(Listener::bind(&stream, 0o600, None).unwrap());
         assert!(!stream.exists());

@@ -108,7 +108,7 @@ static __always_inline __u64 slot_take_from(__u64 *owner)
 	return SLOT_BUSY;
 }
 
-/* Take a slot, whoever had it. Return false if another program has taken it just now. */
+/* Take a slot, whatever address it has. Return false if another program has taken it just now. */
 static __always_inline bool slot_take(__u64 *owner)
 {
 	return slot_take_from(owner) != SLOT_BUSY;

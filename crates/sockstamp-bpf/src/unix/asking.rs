@@ -1,4 +1,4 @@
-//! Whether the target's processes have connected to services behind Unix sockets.
+//! Find whether processes of the target have connected to services behind Unix sockets.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,7 +23,7 @@ pub(super) struct Asking {
     is_always: bool,
     /// Sockets that were looked at.
     known: BTreeSet<u64>,
-    /// Those that ask.
+    /// Sockets that ask.
     asking: BTreeSet<u64>,
     /// Looks since one has shown some, up to [`IDLE`].
     idle: u32,

@@ -63,7 +63,7 @@ struct Loaded {
     ring: Ring<Vec<unix_wait>>,
     skeleton: UnixSkel<'static>,
     processes: Processes,
-    /// What found no room, as far as it was taken.
+    /// Counts of the kernel's maps without room, as far as they were taken.
     counted: (u64, u64),
 }
 

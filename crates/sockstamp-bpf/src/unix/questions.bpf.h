@@ -193,7 +193,7 @@ static __always_inline void unix_asked(struct unix_flow *flow, const struct sock
 	/* An answer that comes just now has seen the question, or is seen here. */
 	fully_ordered(__sync_fetch_and_or(&flow->fence, 1));
 	came = *(volatile __u64 *)&flow->unasked ?: came;
-	/* What was read before belongs to the question before. */
+	/* Bytes that were read before belong to the question before. */
 	if (sk->sk_receive_queue.qlen) {
 		if (came && now - came < UNIX_SOON_NS) {
 			unix_settle(flow, exchange->unpaired, now);

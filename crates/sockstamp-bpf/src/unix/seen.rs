@@ -1,5 +1,4 @@
-//! What is known of questions over Unix sockets: records of those that have ended, and looks at
-//! connections.
+//! Keep questions over Unix sockets: records of those that have ended, and looks at connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_char;
@@ -161,7 +160,7 @@ impl Seen {
         waits.unix.append(&mut self.held);
         let mut all = self.closed.clone();
         for looked in self.before.values() {
-            // What has no room is counted when it is closed.
+            // A connection without room is counted when it is closed.
             if let Some(sum) = attempts(&mut all, &looked.flow.ends) {
                 add(sum, &looked.flow, 0);
             }

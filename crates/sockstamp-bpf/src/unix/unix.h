@@ -8,7 +8,7 @@
 /* Bytes of a path, or of an abstract name: include/uapi/linux/un.h. */
 #define UNIX_PATH_LENGTH 108
 
-/* Who asks whom. */
+/* The end that asks, and the service that it asks. */
 struct unix_ends {
 	char path[UNIX_PATH_LENGTH]; /* of the socket that the peer was accepted from */
 	__u32 path_bytes; /* the zero of a path may be one of them */

@@ -16,7 +16,7 @@ use sockstamp_model::name::Name;
 use super::survey::{MOST_TASKS, Survey};
 use super::task::{self, Task, clocks, numbers, of_task, states};
 
-/// What is known from look to look.
+/// Keeps what later looks need.
 pub(super) struct Looks {
     sockets: Sockets,
     surveys: HashMap<u32, Survey>,

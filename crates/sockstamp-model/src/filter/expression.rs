@@ -165,7 +165,7 @@ impl fmt::Display for Expression {
             Self::And(left, right) => (left, "and", right),
             Self::Or(left, right) => (left, "or", right),
         };
-        // Both associate to the left.
+        // The two operators associate to the left.
         if right.is_binary() {
             write!(f, "{left} {word} ({right})")
         } else {

@@ -18,7 +18,7 @@ pub struct UnixWait {
     pub netns: NetnsInode,
     /// The kernel's number for that socket.
     pub cookie: SocketCookie,
-    /// Its inode, as /proc/PID/fd has it.
+    /// The socket's inode, as /proc/PID/fd has it.
     pub inode: u64,
     /// Its cgroup.
     pub cgroup: CgroupId,

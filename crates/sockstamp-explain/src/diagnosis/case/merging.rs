@@ -15,7 +15,7 @@ use crate::diagnosis::tree::Node;
 pub(super) fn merged(accounts: Vec<Account<'_>>) -> Vec<Account<'_>> {
     let by_program = |account: &Account<'_>| {
         let service = account.services.iter().next()?;
-        // Those behind Unix sockets have no port.
+        // Services behind Unix sockets have no port.
         let alike = match is_stand_in(service) {
             true => service.to_string(),
             false => service.port().to_string(),

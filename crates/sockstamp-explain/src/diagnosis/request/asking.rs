@@ -213,7 +213,7 @@ mod tests {
         let mut asked = unasked_of(&[24, 1_001, 1_000, 1_004], 4);
         asked.older.push(asked.list[0].flow.cookie);
         assert_eq!(diagnosed(asked).findings.len(), 1);
-        // Who keeps a connection uploads at a pace of its own.
+        // A program that keeps its connection uploads at a pace of its own.
         let mut kept = unasked_of(&[24, 1_001, 1_000, 1_004, 1_002, 1_003], 5);
         kept.older.push(kept.list[0].flow.cookie);
         assert_eq!(diagnosed(kept).findings.len(), 1);
