@@ -355,7 +355,7 @@ static long udp_part_step(__u32 slot, struct udp_opened *opened)
 	if ((opened->slot != UDP_NO_SLOT && opened->slot != slot) || !(send->flags & UDP_SPLIT))
 		return 0;
 	udp_set_flag(send, UDP_DROPPED);
-	opened->dropped++;
+	opened->dropped = true;
 	return 0;
 }
 
@@ -370,7 +370,7 @@ __noinline int udp_drop_split(struct udp_flow *flow, __u32 tid)
 
 	if (flow)
 		udp_each_slot(flow, udp_part_step, &opened);
-	return !!opened.dropped;
+	return opened.dropped;
 }
 
 /* A queued packet that the driver takes, or that is dropped on the way. */

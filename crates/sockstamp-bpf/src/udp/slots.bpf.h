@@ -38,7 +38,8 @@ struct udp_opened {
 	struct udp_flow *flow;
 	__u32 tid;
 	__u32 slot;
-	__u64 dropped; /* sends whose part was dropped */
+	/* A part was dropped. No count: the verifier would walk each value of it. */
+	bool dropped;
 };
 
 static long udp_opened_step(__u32 slot, struct udp_opened *opened)
