@@ -5,12 +5,14 @@
 //! file (fcntl(2), "Open file description locks"). The process of a walk holds its turn until it
 //! ends, however it ends.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,8 +26,15 @@ use sockstamp_model::flow::NetnsInode;
 const FILE: &str = "/run/sockstamp/walks";
 
 /// Longest wait for a walk of another sockstamp, which may come to very many sockets.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// The same where many turns have not come, at least.
+const LEAST: Duration = Duration::from_millis(100);
+
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// Turns that did not come: a sockstamp that is stopped keeps the ones that it has.
+static MISSED: Mutex<Missed> = Mutex::new(Missed(BTreeSet::new()));
 
 /// Distance from the byte of a turn to the one that says that its walk is stuck.
 const STUCK: i64 = 1 << 40;
@@ -72,9 +81,31 @@ pub(super) struct Turn {
     lock: Option<(File, i64)>,
 }
 
-/// Take a turn of a place, unless a walk of another sockstamp is stuck in it.
+/// Take a turn of a place, unless a walk of another sockstamp is stuck in it, or does not get on.
 pub(super) fn take(place: Place, turn: u8) -> Option<Turn> {
-    take_from(Path::new(FILE), place, turn, PATIENCE)
+    let missed = || MISSED.lock().unwrap_or_else(PoisonError::into_inner);
+    let patience = missed().patience((place, turn));
+    let begun = Instant::now();
+    let taken = take_from(Path::new(FILE), place, turn, patience);
+    match &taken {
+        Some(_) => missed().0.remove(&(place, turn)),
+        None => begun.elapsed() >= patience && missed().0.insert((place, turn)),
+    };
+    taken
+}
+
+struct Missed(BTreeSet<(Place, u8)>);
+
+impl Missed {
+    /// Return the longest wait for a turn: half of the last one for each that did not come, so
+    /// that many take little longer than one, and hardly any for one that did not come before.
+    fn patience(&self, turn: (Place, u8)) -> Duration {
+        let halved = PATIENCE / (1 << self.0.len().min(16));
+        match self.0.contains(&turn) {
+            true => LEAST,
+            false => halved.max(LEAST),
+        }
+    }
 }
 
 fn take_from(path: &Path, place: Place, turn: u8, patience: Duration) -> Option<Turn> {
@@ -204,6 +235,18 @@ mod tests {
             drop(turn);
             assert!(has_lock(next.join().unwrap().as_ref()));
         });
+    }
+
+    #[test]
+    fn many_turns_that_do_not_come_are_waited_for_little_longer_than_one() {
+        let mut missed = Missed(BTreeSet::new());
+        let mut waited = Duration::ZERO;
+        for turn in 0..16 {
+            waited += missed.patience((PLACE, turn));
+            missed.0.insert((PLACE, turn));
+            assert_eq!(missed.patience((PLACE, turn)), LEAST);
+        }
+        assert!((PATIENCE..3 * PATIENCE).contains(&waited), "{waited:?}");
     }
 
     #[test]
