@@ -8,6 +8,7 @@ use sockstamp_model::message::Message;
 use with::recording;
 
 use crate::answers::{Question, figure, told};
+use crate::in_vain;
 
 /// Return the SQL that a page of the documentation shows, block by block.
 fn published(page: &str) -> Vec<String> {
@@ -26,6 +27,8 @@ pub fn examples(directory: &Path) -> Question {
     let messages = recording::population(5_000);
     let file = directory.join("examples.parquet");
     recording::write(&file, &messages);
+    let waits = directory.join("examples.waits");
+    in_vain::write(&waits);
     let report = told("report", &file);
     // Groups of `report` have no stages: each process has a recording of its own.
     let mut of_processes: Vec<(String, Value)> = Vec::new();
@@ -43,7 +46,7 @@ pub fn examples(directory: &Path) -> Question {
         FROM recording;";
     fs::write(&packets, sql).unwrap();
     let blocks = published("recordings.md");
-    assert_eq!(blocks.len(), 2, "each is asked here: {blocks:?}");
+    assert_eq!(blocks.len(), 3, "each is asked here: {blocks:?}");
     let files: Vec<PathBuf> = (blocks.iter().enumerate())
         .map(|(number, block)| {
             let path = directory.join(format!("example-{number}.sql"));
@@ -53,10 +56,14 @@ pub fn examples(directory: &Path) -> Question {
         .collect();
     let paths = std::iter::once(&packets).chain(&files);
     let paths: Vec<&str> = paths.map(|path| path.to_str().unwrap()).collect();
-    Question::new(vec![("recording", file)], &paths, move |tables| {
-        let [slowest_sends, waits, slowest_answers] = tables.as_slice() else {
+    let views = vec![("recording", file), ("waits", waits)];
+    Question::new(views, &paths, move |tables| {
+        let [slowest_sends, in_vain, queued, slowest_answers] = tables.as_slice() else {
             panic!("{tables:?}");
         };
+        let asked = in_vain::asked(in_vain);
+        assert_eq!(asked.len(), in_vain.len());
+        assert_eq!(asked, in_vain::reported(&report));
         assert_eq!((slowest_sends.len(), slowest_answers.len()), (20, 10));
         let longest =
             |stage: &str, direction: &str| figure(&report[direction]["stages"][stage]["max_ns"]);
@@ -69,9 +76,9 @@ pub fn examples(directory: &Path) -> Question {
             figure(&slowest_answers[0]["peer_answer_ns"]),
             longest("peer.answer", "rx")
         );
-        assert_eq!(waits.len(), of_processes.len());
+        assert_eq!(queued.len(), of_processes.len());
         for (comm, report) in of_processes {
-            let row = waits.iter().find(|row| row["comm"] == *comm).unwrap();
+            let row = queued.iter().find(|row| row["comm"] == *comm).unwrap();
             let reported = &report["tx"]["stages"]["tx.qdisc"];
             assert_eq!(
                 figure(&row["messages"]),

@@ -2,6 +2,7 @@
 
 mod answers;
 mod examples;
+mod in_vain;
 mod python;
 
 use std::path::Path;
