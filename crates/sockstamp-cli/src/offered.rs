@@ -26,8 +26,29 @@ pub(crate) fn answer() {
     let words: Vec<_> = env::args_os().skip(1).collect();
     // The shell's words stand behind a `--` of its own.
     let words = words.get(1..).unwrap_or_default();
-    let of_command = place_in_command(words);
-    CompleteEnv::with_factory(move || command(of_command)).complete();
+    let place = Place::of(words);
+    CompleteEnv::with_factory(move || command(place)).complete();
+}
+
+/// Where the last word stands.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The place in a command behind `--`.
+    in_command: Option<usize>,
+    /// Behind a word that may be a file. clap_complete counts the second of several as the first.
+    behind_file: bool,
+}
+
+impl Place {
+    fn of(words: &[OsString]) -> Self {
+        let before = words.split_last().map_or(words, |(_, before)| before);
+        // Behind the program and its subcommand.
+        let is_file = |word: &OsString| !word.as_encoded_bytes().starts_with(b"-");
+        Self {
+            in_command: place_in_command(words),
+            behind_file: before.iter().skip(2).any(is_file),
+        }
+    }
 }
 
 /// Return the place of the last word in a command behind `--`; none before one.
@@ -38,7 +59,7 @@ fn place_in_command(words: &[OsString]) -> Option<usize> {
 
 /// The command line, with what completes the values of its arguments. clap_complete takes a command
 /// behind `--` for words of the filter.
-fn command(of_command: Option<usize>) -> Command {
+fn command(place: Place) -> Command {
     let root = Cli::command();
     let names: Vec<_> = root
         .get_subcommands()
@@ -46,12 +67,12 @@ fn command(of_command: Option<usize>) -> Command {
         .collect();
     names.into_iter().fold(root, |root, name| {
         root.mut_subcommand(name, |subcommand| {
-            subcommand.mut_args(|arg| completed(arg, of_command))
+            subcommand.mut_args(|arg| completed(arg, place))
         })
     })
 }
 
-fn completed(arg: Arg, of_command: Option<usize>) -> Arg {
+fn completed(arg: Arg, place: Place) -> Arg {
     let from = |find: fn() -> Names| ArgValueCandidates::new(move || candidates(find()));
     match arg.get_id().as_str() {
         "pids" => arg.add(from(processes)),
@@ -62,11 +83,11 @@ fn completed(arg: Arg, of_command: Option<usize>) -> Arg {
         "cgroup" => arg.add(ArgValueCompleter::new(
             PathCompleter::dir().current_dir(cgroups()),
         )),
-        "filter" => match of_command {
+        "filter" => match place.in_command {
             Some(place) => arg.add(ArgValueCompleter::new(OfCommand(place))),
             None => arg.add(from(filter_words)),
         },
-        "files" | "read" => arg.add(ArgValueCompleter::new(FilesThenFilter)),
+        "files" | "read" => arg.add(ArgValueCompleter::new(FilesThenFilter(place))),
         _ => arg,
     }
 }
@@ -163,16 +184,12 @@ fn filter_words() -> Names {
 }
 
 /// Completes recordings, and the words of the filter behind them.
-struct FilesThenFilter;
+struct FilesThenFilter(Place);
 
 impl ValueCompleter for FilesThenFilter {
     fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
-        PathCompleter::any().complete(current)
-    }
-
-    fn complete_at(&self, index: usize, current: &OsStr) -> Vec<CompletionCandidate> {
-        let mut offered = self.complete(current);
-        if index > 0 {
+        let mut offered = PathCompleter::any().complete(current);
+        if self.0.behind_file {
             offered.extend(beginning(filter_words(), current));
         }
         offered
@@ -227,7 +244,7 @@ mod tests {
     fn offered(words: &str) -> Vec<String> {
         let words: Vec<_> = words.split(' ').map(OsString::from).collect();
         let last = words.len() - 1;
-        let mut command = command(place_in_command(&words));
+        let mut command = command(Place::of(&words));
         let offered = complete(&mut command, words, last, None).unwrap();
         let values = offered.iter().map(|one| one.get_value().to_owned());
         values.map(|value| value.into_string().unwrap()).collect()
@@ -255,7 +272,17 @@ mod tests {
         assert!(offered("sockstamp stat tcp por").contains(&"portrange".to_owned()));
         assert!(offered("sockstamp stat -- tru").contains(&"true".to_owned()));
         assert!(offered("sockstamp stat -- cat /etc/host").contains(&"/etc/hosts".to_owned()));
-        assert!(offered("sockstamp explain -r a.parquet por").contains(&"port".to_owned()));
+        for line in [
+            "explain -r a.parquet por",
+            "report a.parquet por",
+            "report a.parquet b.parquet por",
+            "export a.parquet tcp and por",
+            "diff a.parquet b.parquet por",
+        ] {
+            let offered = offered(&format!("sockstamp {line}"));
+            assert!(offered.contains(&"port".to_owned()), "{line}");
+        }
+        assert!(offered("sockstamp report por").is_empty());
     }
 
     #[test]
