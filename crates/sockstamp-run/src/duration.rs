@@ -26,8 +26,22 @@ pub fn duration(text: &str) -> Result<Duration, String> {
             format!("unknown unit {unit:?}: use us, ms, s, m or h")
         }
         DurationError::NumberOverflow => format!("{text} is too long or too short"),
-        _ => "it is not a number with us, ms, s, m or h".to_owned(),
+        _ => match of_clock(text) {
+            Some(seconds) => format!("a time has no colons: write {seconds}s"),
+            None => "it is not a number with us, ms, s, m or h".to_owned(),
+        },
     })
+}
+
+/// Return the seconds of hours, minutes and seconds with colons between them.
+fn of_clock(text: &str) -> Option<u64> {
+    let parts = text.split(':').map(|part| part.parse::<u64>().ok());
+    let parts: Vec<u64> = parts.collect::<Option<_>>()?;
+    let [_, _, _] = parts[..] else {
+        return None;
+    };
+    let mut parts = parts.iter();
+    parts.try_fold(0_u64, |sum, part| sum.checked_mul(60)?.checked_add(*part))
 }
 
 /// Read how long something lasts: longer than no time.
@@ -81,6 +95,10 @@ mod tests {
                 "it is not a number with us, ms, s, m or h"
             );
         }
+        assert_eq!(
+            duration("00:01:02").unwrap_err(),
+            "a time has no colons: write 62s"
+        );
         let ages = "9".repeat(20);
         for beyond in [&ages[..], "0.1ns"] {
             assert_eq!(

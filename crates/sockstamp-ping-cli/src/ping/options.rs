@@ -281,8 +281,13 @@ pub struct Pattern {
 fn host(text: &str) -> Result<String, String> {
     let number = text.parse::<u64>();
     if number.is_ok_and(|number| (1..1 << 24).contains(&number)) {
+        let port = match text.parse::<u16>() {
+            Ok(port) => format!("; for a port: --tcp {port}"),
+            Err(_) => String::new(),
+        };
         return Err(format!(
-            "as an address it is 0.x.x.x, which no host has; to end after {text} probes: -c {text}"
+            "as an address it is 0.x.x.x, which no host has; to end after {text} probes: \
+             -c {text}{port}"
         ));
     }
     Ok(text.to_owned())

@@ -22,14 +22,32 @@ pub(super) fn expand(word: &str) -> Result<Vec<String>> {
     }
 }
 
+/// Return the host and the port of a URL, which has its scheme's if it names none.
+fn of_url<'a>(scheme: &str, behind: &'a str) -> (&'a str, &'a str) {
+    let place = behind.split(['/', '?']).next().unwrap_or_default();
+    let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
+    let ends = match place.strip_prefix('[') {
+        Some(inner) => inner
+            .split_once(']')
+            .map(|(host, port)| (host, port.trim_start_matches(':'))),
+        None => place.split_once(':'),
+    };
+    let (host, port) = ends.unwrap_or((place, ""));
+    let known = match scheme {
+        "http" | "ws" => "80",
+        _ => "443",
+    };
+    (host, if port.is_empty() { known } else { port })
+}
+
 /// The first and the last address of a network of IPv4 are no hosts, unless it has at most two
 /// (RFC 3021).
 fn network(word: &str, address: &str, prefix: &str) -> Result<Vec<String>> {
     let (Ok(address), Ok(prefix)) = (address.parse::<IpAddr>(), prefix.parse::<u32>()) else {
         match word.split_once("://") {
-            Some((_, behind)) => {
-                let host = behind.split(['/', ':']).next().unwrap_or_default();
-                bail!("a host has no scheme: write {host}, or --tcp 443 {host}")
+            Some((scheme, behind)) => {
+                let (host, port) = of_url(scheme, behind);
+                bail!("a host has no scheme: write {host}, or --tcp {port} {host}")
             }
             None => bail!("{word} is no network: write 10.0.0.0/24 or 2001:db8::/120"),
         }
@@ -97,6 +115,22 @@ mod tests {
         assert_eq!(expand("10.1.0.0/16").unwrap().len(), 65_534);
         let last = expand("255.255.255.0/24").unwrap().pop();
         assert_eq!(last.as_deref(), Some("255.255.255.254"));
+    }
+
+    #[test]
+    fn a_url_names_its_host_and_its_port() {
+        for (url, told) in [
+            (
+                "https://a.example/",
+                "write a.example, or --tcp 443 a.example",
+            ),
+            ("http://10.0.0.1/x", "write 10.0.0.1, or --tcp 80 10.0.0.1"),
+            ("tcp://127.0.0.1:8047", "--tcp 8047 127.0.0.1"),
+            ("http://me@[::1]:8080/?a", "write ::1, or --tcp 8080 ::1"),
+        ] {
+            let line = expanded(url);
+            assert!(line.ends_with(told), "{url}: {line}");
+        }
     }
 
     #[test]
