@@ -7,6 +7,7 @@ use std::path::Path;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, Error};
+use sockstamp_run::escape::quoted;
 
 /// Subcommands whose `-o` names a file for what they print.
 const PRINTING: [&str; 7] = [
@@ -37,7 +38,7 @@ pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<(), Error
         let subcommand = command.find_subcommand(name)?;
         match name {
             _ if PRINTING.contains(&name) => of_format(subcommand, matches, output),
-            _ if RECORDING.contains(&name) => of_time(output),
+            _ if RECORDING.contains(&name) => of_kind(name, output).or_else(|| of_time(output)),
             _ => None,
         }
     });
@@ -90,6 +91,21 @@ fn formats(subcommand: &Command) -> Option<Vec<String>> {
     let format = arguments.find(|argument| argument.get_id() == "format")?;
     let values = Arg::get_possible_values(format);
     Some(values.iter().map(|it| it.get_name().to_owned()).collect())
+}
+
+/// Return what to type for a capture that would be a recording, or the other way round.
+fn of_kind(subcommand: &str, output: &OsStr) -> Option<String> {
+    let extension = Path::new(output).extension()?.to_str()?;
+    let name = quoted(output.to_str()?);
+    match (subcommand, extension) {
+        ("record", "pcap" | "pcapng") => Some(format!(
+            "record writes no capture: write sockstamp pcap -w {name}"
+        )),
+        ("pcap", "parquet") => Some(format!(
+            "pcap writes no recording: write sockstamp record -o {name}"
+        )),
+        _ => None,
+    }
 }
 
 /// Return what to type for a name with places for a time.
@@ -158,6 +174,24 @@ mod tests {
             "stat -o r",
             "join a b -o r.json",
         ] {
+            assert_eq!(of(words), None, "{words}");
+        }
+    }
+
+    #[test]
+    fn a_capture_is_no_recording() {
+        for (words, told) in [
+            ("record -o a.pcap", "write sockstamp pcap -w a.pcap"),
+            (
+                "record -o a.pcapng -d 2",
+                "write sockstamp pcap -w a.pcapng",
+            ),
+            ("pcap -w a.parquet", "write sockstamp record -o a.parquet"),
+        ] {
+            let line = of(words).unwrap_or_default();
+            assert!(line.ends_with(told), "{words}: {line}");
+        }
+        for words in ["record -o pcap", "pcap -w a.cap", "record -o a.d/"] {
             assert_eq!(of(words), None, "{words}");
         }
     }

@@ -24,6 +24,7 @@ use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Lost;
 use sockstamp_print::progress::Progress;
+use sockstamp_print::wrong_use::WrongUse;
 use sockstamp_record::recover::has_footer;
 use sockstamp_record::{Detail, PacketReader, Reader};
 use sockstamp_run::escape;
@@ -355,9 +356,13 @@ fn below(path: &Path, wanted: &dyn Fn(&Path) -> Result<bool>) -> Result<Vec<Path
 }
 
 /// Refuse a pattern that matched nothing, which a shell leaves as it is, the number of a second
-/// process, and captures.
+/// process, standard input, and captures.
 fn refuse_others(path: &Path) -> Result<()> {
     let text = path.to_string_lossy();
+    if text == "-" && !path.exists() {
+        let told = "a recording is read from its end, and standard input has none: write FILE";
+        return Err(WrongUse(told.to_owned()).into());
+    }
     if is_capture(path) {
         bail!(
             "{text} is a capture, and no recording: tcpdump -r {}",
