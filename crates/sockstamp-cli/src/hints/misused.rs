@@ -4,8 +4,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Error};
 
 use crate::command_line::Cli;
-use crate::hints::program::is_program;
-use crate::hints::table::{SUBCOMMANDS, has_word};
+use crate::hints::begun;
 use crate::hints::taken::{self, is_taken};
 use crate::hints::values;
 use crate::options::filter::FILTER_WORDS;
@@ -16,11 +15,13 @@ pub(super) fn line(error: &Error, words: &[String]) -> Option<String> {
     root.build();
     let usage = || Some(usage_of(error, &root, words.first()?));
     match error.kind() {
-        ErrorKind::InvalidSubcommand => subcommand(error, &root, words),
+        ErrorKind::InvalidSubcommand => begun::wrong_one(error, &root, words),
         ErrorKind::UnknownArgument => unknown(error, &root, words),
         ErrorKind::InvalidValue => value(error),
         // Errors of our own have no context.
-        ErrorKind::ArgumentConflict => conflict(error).or_else(|| Some(first_line(error))),
+        ErrorKind::ArgumentConflict => filter_behind_recordings(words)
+            .or_else(|| conflict(error))
+            .or_else(|| Some(first_line(error))),
         ErrorKind::MissingRequiredArgument => {
             let missing = of_context(error, ContextKind::InvalidArg)?;
             let are = if missing.contains(" and ") {
@@ -28,7 +29,7 @@ pub(super) fn line(error: &Error, words: &[String]) -> Option<String> {
             } else {
                 "is"
             };
-            let written = match with_flags(error, words) {
+            let written = match with_missing(error, words) {
                 Some(line) if is_taken(&line) => taken::line(&line),
                 _ => usage()?,
             };
@@ -39,15 +40,23 @@ pub(super) fn line(error: &Error, words: &[String]) -> Option<String> {
     }
 }
 
-/// Return the line with the switches that it lacks.
-pub(super) fn with_flags(error: &Error, words: &[String]) -> Option<Vec<String>> {
+/// Return the line with what it lacks, by the names of values: options behind the subcommand, files
+/// and hosts at the end.
+pub(super) fn with_missing(error: &Error, words: &[String]) -> Option<Vec<String>> {
     let ContextValue::Strings(missing) = error.get(ContextKind::InvalidArg)? else {
         return None;
     };
-    let are_switches = missing
+    let named = |text: &String| text.replace(['<', '>'], "").replace("...", "");
+    let (options, places): (Vec<_>, Vec<_>) = missing
         .iter()
-        .all(|option| option.starts_with("--") && !option.contains('<'));
-    are_switches.then(|| taken::replaced(words, 1..1, missing))
+        .map(named)
+        .partition(|text| text.starts_with("--"));
+    let mut line = taken::replaced(words, 1..1, &taken::words(&options.join(" ")));
+    for place in places {
+        let end = taken::end(&line);
+        line.insert(end, place);
+    }
+    Some(line)
 }
 
 /// Return the value of a context of an error as words.
@@ -60,7 +69,7 @@ fn of_context(error: &Error, kind: ContextKind) -> Option<String> {
 }
 
 /// Return clap's first line, which has no newline in values that we pass.
-fn first_line(error: &Error) -> String {
+pub(super) fn first_line(error: &Error) -> String {
     let text = error.render().to_string();
     let line = text.lines().next().unwrap_or_default();
     line.trim_start_matches("error: ").to_owned()
@@ -79,103 +88,9 @@ fn usage_of(error: &Error, root: &Command, name: &str) -> String {
     line.trim_start_matches("Usage: ").to_owned()
 }
 
-/// Name what stands in the place of a subcommand.
-fn subcommand(error: &Error, root: &Command, words: &[String]) -> Option<String> {
-    let typed = of_context(error, ContextKind::InvalidSubcommand)?;
-    let rest = quoted(words);
-    if let Some((_, instead)) = SUBCOMMANDS
-        .iter()
-        .find(|(names, _)| has_word(names, &typed))
-    {
-        let line = with_rest(instead, words.get(1..)?);
-        return Some(format!("there is no subcommand {typed}: write {line}"));
-    }
-    if typed.ends_with(".parquet") {
-        let line = first_taken(&["report"], words);
-        return Some(format!("to read a recording: {line}"));
-    }
-    if FILTER_WORDS.contains(&typed.as_str()) {
-        return Some(format!("a subcommand comes first: sockstamp stat {rest}"));
-    }
-    if let Some(moved) = begun_by_its_subcommand(root, words) {
-        return Some(format!("a subcommand comes first: {moved}"));
-    }
-    if let Some(similar) = similar(error, ContextKind::SuggestedSubcommand, &typed) {
-        return Some(format!(
-            "there is no subcommand {typed}: write sockstamp {similar}"
-        ));
-    }
-    if typed.parse::<u32>().is_ok() {
-        let line = first_taken(&["stat", "--pid"], words);
-        return Some(format!("for a process: {line}"));
-    }
-    if words.len() > 1 && is_program(&typed) {
-        return Some(format!("to run a command: sockstamp stat -- {rest}"));
-    }
-    Some(format!(
-        "there is no subcommand {typed}; for a process: sockstamp stat --comm {typed}"
-    ))
-}
-
-/// Return the words behind a beginning if they are taken there, or else the first of them alone.
-fn first_taken(begin: &[&str], words: &[String]) -> String {
-    let begin: Vec<_> = begin.iter().map(|&word| word.to_owned()).collect();
-    let line = [&begin, words].concat();
-    match is_taken(&line) {
-        true => taken::line(&line),
-        false => taken::line(&line[..begin.len() + 1]),
-    }
-}
-
-/// Return words as a shell reads them.
-fn quoted(words: &[String]) -> String {
-    let words: Vec<_> = words.iter().map(|word| taken::quoted(word)).collect();
-    words.join(" ")
-}
-
-/// Return the line of a subcommand's other name with what stands behind that, if it is taken then;
-/// what it only names gives way.
-fn with_rest(instead: &str, rest: &[String]) -> String {
-    let told = || format!("sockstamp {instead}");
-    if rest.is_empty() {
-        return told();
-    }
-    let words = taken::words(instead.split(',').next().unwrap_or_default());
-    let is_name = |word: &&String| word.chars().all(|c| c.is_ascii_uppercase());
-    let names = words.iter().rev().take_while(is_name).count();
-    let mut places = words.len() - names;
-    // The name of a file to write stays.
-    let is_written = places > 0 && names > 0 && ["-w", "-o"].contains(&words[places - 1].as_str());
-    places += usize::from(is_written);
-    let behind = match rest {
-        [first, behind @ ..] if first == "--" && words[..places].ends_with(&["--".to_owned()]) => {
-            behind
-        }
-        rest => rest,
-    };
-    let line = [&words[..places], behind].concat();
-    match is_taken(&line) {
-        true => taken::line(&line),
-        false => told(),
-    }
-}
-
-/// Return the words with the first subcommand among them in front.
-fn begun_by_its_subcommand(root: &Command, words: &[String]) -> Option<String> {
-    let place = words
-        .iter()
-        .position(|word| root.find_subcommand(word).is_some())?;
-    let (before, from) = words.split_at(place);
-    let [name, behind @ ..] = from else {
-        return None;
-    };
-    let moved = [std::slice::from_ref(name), before, behind].concat();
-    Some(taken::line(&moved))
-}
-
 /// Return the most similar word that clap knows, which it names last, if the typed one may be a
 /// slip of the finger or a part of it.
-fn similar(error: &Error, kind: ContextKind, typed: &str) -> Option<String> {
+pub(super) fn similar(error: &Error, kind: ContextKind, typed: &str) -> Option<String> {
     let known = match error.get(kind)? {
         ContextValue::String(text) => text,
         ContextValue::Strings(texts) => texts.last()?,
@@ -196,14 +111,16 @@ fn unknown(error: &Error, root: &Command, words: &[String]) -> Option<String> {
     let typed = of_context(error, ContextKind::InvalidArg)?;
     let first = words.first()?;
     let Some(command) = root.find_subcommand(first) else {
-        let moved = begun_by_its_subcommand(root, words)
-            .unwrap_or_else(|| format!("sockstamp stat {}", quoted(words)));
-        return Some(format!("a subcommand comes first: {moved}"));
+        return Some(begun::without_one(root, words));
     };
     let called = command.get_name();
     if !typed.starts_with('-') {
         let usage = usage_of(error, root, first);
         return Some(format!("{typed} is one word too many: write {usage}"));
+    }
+    if typed[1..].parse::<f64>().is_ok() {
+        let told = format!("{typed} is read as an option: no number below zero is taken here");
+        return Some(format!("{told}: write {}", &typed[1..]));
     }
     const PROBING: [&str; 2] = ["ping", "fping"];
     let probes = PROBING.contains(&called);
@@ -215,12 +132,33 @@ fn unknown(error: &Error, root: &Command, words: &[String]) -> Option<String> {
         .collect();
     let similar = similar(error, ContextKind::SuggestedArg, &typed);
     match (&elsewhere[..], similar) {
-        ([], Some(similar)) => Some(format!("there is no {typed} here: write {similar}")),
+        ([], Some(similar)) => Some(format!(
+            "there is no {typed} here: write {}",
+            with_value(&typed, &similar, words)
+        )),
         ([], None) => Some(format!(
             "there is no {typed} here: sockstamp {called} --help lists what there is"
         )),
         ([..], _) => Some(of_another(called, &typed, &elsewhere, words)),
     }
+}
+
+/// Return the name of an option with the value that was typed, if the line is taken with it.
+fn with_value(typed: &str, name: &str, words: &[String]) -> String {
+    let is_it = |word: &String| word.split('=').next() == Some(typed);
+    let place = words.iter().position(is_it);
+    let written = place.and_then(|place| {
+        let word = words[place].replacen(typed, name, 1);
+        let line = taken::replaced(words, place..place + 1, std::slice::from_ref(&word));
+        let value = line.get(place + 1).filter(|value| {
+            !word.contains('=')
+                && !is_taken(&taken::replaced(&line, place + 1..place + 2, &[]))
+                && !value.starts_with('-')
+        });
+        let value = value.map_or_else(String::new, |value| format!(" {}", taken::quoted(value)));
+        is_taken(&line).then(|| format!("{}{value}", taken::quoted(&word)))
+    });
+    written.unwrap_or_else(|| name.to_owned())
 }
 
 /// Name the subcommands that have an option; where one of them takes the whole line, that line.
@@ -271,6 +209,29 @@ fn value(error: &Error) -> Option<String> {
     ))
 }
 
+/// Return what to type for a filter that an option divides from the last list of recordings, whose
+/// end it is: elsewhere its words are recordings.
+fn filter_behind_recordings(words: &[String]) -> Option<String> {
+    let list = words
+        .iter()
+        .position(|word| ["--after", "--second"].contains(&word.as_str()))?;
+    let filter = words
+        .iter()
+        .position(|word| FILTER_WORDS.contains(&word.as_str()))
+        .filter(|filter| *filter > list)?;
+    let behind = words[list + 1..filter].iter();
+    let files = behind.take_while(|word| !word.starts_with('-')).count();
+    let place = list + 1 + files;
+    let without = &words[..filter];
+    let moved = taken::replaced(without, place..place, &words[filter..]);
+    is_taken(&moved).then(|| {
+        format!(
+            "a filter stands behind the last recording: {}",
+            taken::line(&moved)
+        )
+    })
+}
+
 fn conflict(error: &Error) -> Option<String> {
     let option = of_context(error, ContextKind::InvalidArg)?;
     let others = of_context(error, ContextKind::PriorArg)?;
@@ -293,41 +254,28 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_before_a_subcommand_moves_behind_it() {
-        assert_eq!(
-            of("--duration 5s stat port 80"),
-            "a subcommand comes first: sockstamp stat --duration 5s port 80"
-        );
-        assert_eq!(
-            of("port 80"),
-            "a subcommand comes first: sockstamp stat port 80"
-        );
-    }
-
-    #[test]
-    fn words_that_would_be_refused_are_not_suggested() {
-        assert_eq!(of("5"), "for a process: sockstamp stat --pid 5");
-        assert_eq!(of("5 5"), "for a process: sockstamp stat --pid 5");
-        assert_eq!(
-            of("5 port 80"),
-            "for a process: sockstamp stat --pid 5 port 80"
-        );
-        assert_eq!(
-            of("a.parquet --by pid"),
-            "to read a recording: sockstamp report a.parquet --by pid"
-        );
-        assert_eq!(
-            of("a.parquet --nonsense"),
-            "to read a recording: sockstamp report a.parquet"
-        );
-    }
-
-    #[test]
     fn an_option_of_another_subcommand_is_found_there() {
         assert_eq!(
             of("recover --perfetto a"),
             "recover has no --perfetto: leave it out; it is for sockstamp export --perfetto"
         );
+    }
+
+    #[test]
+    fn a_filter_of_several_recordings_stands_behind_the_last() {
+        for (words, written) in [
+            (
+                "diff --before a --after b --comm x tcp port 80",
+                "diff --before a --after b tcp port 80 --comm x",
+            ),
+            (
+                "join --first a --second b --pid 1 tcp",
+                "join --first a --second b tcp --pid 1",
+            ),
+        ] {
+            let told = format!("a filter stands behind the last recording: sockstamp {written}");
+            assert_eq!(of(words), told);
+        }
     }
 
     /// Clap takes away the values of fields before the one that asks for them.

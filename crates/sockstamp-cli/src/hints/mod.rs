@@ -1,5 +1,6 @@
 //! Suggest the intended command for common mistakes in a command line.
 
+mod begun;
 mod misused;
 mod processes;
 mod program;
@@ -45,7 +46,9 @@ pub(crate) fn line(error: &clap::Error, arguments: &[OsString]) -> Option<String
     let words: Vec<String> = (arguments.iter().skip(1))
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    of_sleep(error, &words)
+    begun::of_dashes(&words)
+        .or_else(|| of_sleep(error, &words))
+        .or_else(|| spelled::of_one_hyphen(&words))
         .or_else(|| of_completions(arguments))
         .or_else(|| of_agent(&words))
         .or_else(|| processes::none(&words))
@@ -85,7 +88,8 @@ fn of_sleep(error: &clap::Error, words: &[String]) -> Option<String> {
         .collect();
     let before = processes::joined(&before, |_| true).unwrap_or(before);
     let measured = [before, taken::words(&format!("--duration {time}"))].concat();
-    is_taken(&measured).then(|| format!("to measure for a time: {}", typed(&measured)))
+    let line = spelled::mended(measured)?;
+    Some(format!("to measure for a time: {}", typed(&line)))
 }
 
 /// Return what to type for words behind `agent`, which has its target in a file.
@@ -99,6 +103,11 @@ fn of_agent(words: &[String]) -> Option<String> {
             "the target stands in the file of --config: [target] filter = \"{}\"",
             behind.join(" ")
         ));
+    }
+    let is_check = ["check", "validate", "test", "config"].contains(&first.as_str());
+    if let ([_, file], true) = (behind, is_check) {
+        let line = ["agent", "--check", "--config", file].map(str::to_owned);
+        return is_taken(&line).then(|| format!("to check settings: {}", typed(&line)));
     }
     if first.ends_with(".toml") {
         let line = taken::replaced(words, 1..1, &["--config".to_owned()]);
@@ -143,10 +152,8 @@ fn of_completions(arguments: &[OsString]) -> Option<String> {
     let [_, subcommand, words @ ..] = arguments else {
         return None;
     };
-    if !["completion", "completions"]
-        .map(OsString::from)
-        .contains(subcommand)
-    {
+    let subcommand = subcommand.to_str()?.trim_start_matches('-');
+    if !["completion", "completions"].contains(&subcommand) {
         return None;
     }
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();

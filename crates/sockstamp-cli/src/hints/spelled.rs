@@ -53,6 +53,15 @@ impl Wrong {
         }
     }
 
+    /// Return the list behind the option that has the wrong value among others.
+    fn list<'a>(&self, words: &'a [String]) -> Option<&'a String> {
+        let (place, _) = self.place(words)?;
+        let value = self.value.as_ref()?;
+        let list = words.get(place + 1)?;
+        let has_it = list.split(',').any(|item| item == value);
+        (has_it && list != value && self.word.contains('=')).then_some(list)
+    }
+
     /// Return the place of the option, and the number of words up to the end of its value.
     fn place(&self, words: &[String]) -> Option<(usize, usize)> {
         let before_end = &words[..end(words)];
@@ -101,7 +110,7 @@ fn checked(wrong: &Wrong, entry: Instead, told: String, words: &[String]) -> Str
             let is_there = |word: &str| word.starts_with("--") && words.iter().any(|it| it == word);
             return match written.split_whitespace().any(is_there) {
                 true => format!("{none}: write {}", line_of(line)),
-                false => told,
+                false => with_files(&told, words),
             };
         }
         (Instead::Nothing(_), _) => return told,
@@ -114,6 +123,7 @@ fn checked(wrong: &Wrong, entry: Instead, told: String, words: &[String]) -> Str
         }
         _ => {}
     }
+    let refused = candidates.first().and_then(|line| refused_alone(line));
     if let Some(line) = candidates.into_iter().find_map(mended) {
         return format!("{none}: write {}", line_of(&line));
     }
@@ -122,8 +132,52 @@ fn checked(wrong: &Wrong, entry: Instead, told: String, words: &[String]) -> Str
         Instead::Line(purpose, line) => {
             format!("{none}; {purpose}: sockstamp {}", with_files(line, words))
         }
-        _ => told,
+        _ => match refused {
+            Some(why) => format!("{none}; {why}"),
+            None => with_files(&told, words),
+        },
     }
+}
+
+/// Return why a line is refused that has no wrong word but a value that means something else.
+fn refused_alone(words: &[String]) -> Option<String> {
+    let error = read(words).err()?;
+    let is_own =
+        error.kind() == ErrorKind::ArgumentConflict && error.get(ContextKind::InvalidArg).is_none();
+    is_own.then(|| misused::first_line(&error))
+}
+
+/// Return what to type for the long name of an option behind one hyphen, as flags of Go are typed.
+pub(super) fn of_one_hyphen(words: &[String]) -> Option<String> {
+    let place = one_hyphen(words)?;
+    let line = with_two_hyphens(words, place);
+    let option = words[place].split('=').next()?;
+    let written = match mended(line.clone()) {
+        Some(line) => line_of(&line),
+        None => line[place].clone(),
+    };
+    Some(format!("{option} has two hyphens: write {written}"))
+}
+
+fn with_two_hyphens(words: &[String], place: usize) -> Vec<String> {
+    replaced(words, place..place + 1, &[format!("-{}", words[place])])
+}
+
+/// Return the place of a word with one hyphen that is a long name of the subcommand with two.
+fn one_hyphen(words: &[String]) -> Option<usize> {
+    let mut root = Cli::command();
+    root.build();
+    let subcommand = root.find_subcommand(words.first()?)?;
+    let is_long = |word: &String| {
+        let name = word.strip_prefix('-').filter(|name| name.len() > 1);
+        let name = name.and_then(|name| name.split('=').next());
+        name.is_some_and(|name| {
+            subcommand
+                .get_arguments()
+                .any(|arg| arg.get_long() == Some(name))
+        })
+    };
+    words[..end(words)].iter().position(is_long)
 }
 
 /// Return what to type where no filter stands behind the option of one, as strace(1)'s -f.
@@ -153,16 +207,19 @@ fn without_filter(wrong: &Wrong, words: &[String], none: &str) -> String {
 }
 
 /// Put the recordings of the line in the place of their names.
-fn with_files(line: &str, words: &[String]) -> String {
+pub(super) fn with_files(line: &str, words: &[String]) -> String {
     let is_file = |word: &&String| word.ends_with(".parquet");
     let files: Vec<_> = words
         .iter()
         .filter(is_file)
         .map(|word| quoted(word))
         .collect();
-    match files.is_empty() {
-        true => line.to_owned(),
-        false => line.replace("FILE", &files.join(" ")),
+    match &files[..] {
+        [] => line.to_owned(),
+        [before, after] if line.contains("BEFORE AFTER") => {
+            line.replace("BEFORE AFTER", &format!("{before} {after}"))
+        }
+        files => line.replace("FILE", &files.join(" ")),
     }
 }
 
@@ -174,7 +231,18 @@ fn candidates(wrong: &Wrong, entry: Instead, words: &[String]) -> Vec<Vec<String
     let whole = place..place + length;
     let swapped = |written: &str| {
         let core = written.split([',', ';']).next().unwrap_or_default();
-        let takes_value = core.contains('{') || wrong.word.contains('=');
+        let value = wrong.value.as_deref().unwrap_or_default();
+        if let Some(list) = wrong.list(words) {
+            let with = core.split(' ').next_back().unwrap_or_default();
+            let items: Vec<_> = list
+                .split(',')
+                .map(|item| if item == value { with } else { item })
+                .collect();
+            return replaced(words, place + 1..place + 2, &[items.join(",")]);
+        }
+        let has_own = core.contains(' ') && is_number(value);
+        let takes_value =
+            core.contains('{') || wrong.word.contains('=') || has_own || has_value(&wrong.option);
         let place = if takes_value {
             whole.clone()
         } else {
@@ -217,6 +285,15 @@ fn candidates(wrong: &Wrong, entry: Instead, words: &[String]) -> Vec<Vec<String
     }
 }
 
+/// Return true for an option whose value is the next word, wherever a subcommand has it.
+fn has_value(option: &str) -> bool {
+    let mut root = Cli::command();
+    root.build();
+    let mut subcommands = root.get_subcommands();
+    option.starts_with("--")
+        && subcommands.any(|one| super::has_value_behind(one, option) == Some(true))
+}
+
 /// Divide what is to be written; the value is one word, whatever stands in it.
 fn split(written: &str, value: Option<&str>) -> Vec<String> {
     let words = written.split_whitespace();
@@ -224,7 +301,7 @@ fn split(written: &str, value: Option<&str>) -> Vec<String> {
 }
 
 /// Return the line after further steps that each error asks for, once it is taken.
-fn mended(mut words: Vec<String>) -> Option<Vec<String>> {
+pub(super) fn mended(mut words: Vec<String>) -> Option<Vec<String>> {
     for _ in 0..MOST_STEPS {
         let Err(error) = read(&words) else {
             return Some(words);
@@ -236,17 +313,32 @@ fn mended(mut words: Vec<String>) -> Option<Vec<String>> {
 
 /// Return the line without its first error.
 fn step(error: &clap::Error, words: &[String]) -> Option<Vec<String>> {
+    if let Some(place) = one_hyphen(words) {
+        return Some(with_two_hyphens(words, place));
+    }
     if error.kind() == ErrorKind::ValueValidation {
         return with_unit(error, words);
     }
     if error.kind() == ErrorKind::MissingRequiredArgument {
-        return misused::with_flags(error, words);
+        return misused::with_missing(error, words);
     }
     let wrong = Wrong::of(error, words)?;
     let mut root = Cli::command();
     root.build();
     let subcommand = root.find_subcommand(words.first()?)?;
-    let (entry, _) = answer(&wrong.word, wrong.value.as_deref(), subcommand)?;
+    let Some((entry, _)) = answer(&wrong.word, wrong.value.as_deref(), subcommand) else {
+        let similar = misused::similar(error, ContextKind::SuggestedArg, &wrong.option)?;
+        let (place, _) = wrong.place(words)?;
+        let word = words[place].replacen(&wrong.option, &similar, 1);
+        return Some(replaced(words, place..place + 1, &[word]));
+    };
+    if let Instead::Filter(text) = entry
+        && text.starts_with('{')
+        && wrong.value.is_none()
+    {
+        // The filter of an example is nobody's.
+        return None;
+    }
     let lines = candidates(&wrong, entry, words);
     let taken = lines.iter().find(|line| is_taken(line)).cloned();
     taken.or_else(|| lines.into_iter().next())
@@ -284,17 +376,18 @@ fn value_of(option: &str, words: &[String]) -> Option<String> {
     words.next().filter(is_value).cloned()
 }
 
+fn is_number(value: &str) -> bool {
+    let is_of_number = |c: char| c.is_ascii_digit() || ".,".contains(c);
+    !value.is_empty() && value.chars().all(is_of_number)
+}
+
 /// Return the first entry that fits, and its answer.
 fn answer(word: &str, value: Option<&str>, subcommand: &Command) -> Option<(Instead, String)> {
     let option = word.split('=').next().unwrap_or_default();
     let with_value = value.map_or_else(String::new, |value| format!("{option}={value}"));
-    let is_number = |value: &str| {
-        value
-            .chars()
-            .all(|c| c.is_ascii_digit() || ".,".contains(c))
-    };
     let of_kind = match value {
         Some(value) if is_number(value) => format!("{option}=#"),
+        Some(value) if value.ends_with(".service") => format!("{option}=*.service"),
         Some(value) if !Path::new(value).exists() => format!("{option}=*"),
         _ => String::new(),
     };
@@ -330,6 +423,8 @@ fn said(
         subcommand.get_positionals().any(of)
     };
     let called = subcommand.get_name();
+    let value = &value.map(quoted);
+    let value = value.as_deref();
     let none = match typed.split_once('=') {
         Some((option, value)) if has_option(option.trim_start_matches('-')) => {
             format!("{option} has no {value}")
@@ -346,9 +441,11 @@ fn said(
             "{none}: a filter stands without an option, as in `sockstamp {called} {}`",
             filled(words, value)
         )),
-        Instead::Recording if has_place("FILE") => Some(format!(
-            "{none}: a recording stands without an option, as in `sockstamp {called} FILE`"
-        )),
+        Instead::Recording if ["FILE", "BEFORE", "FIRST"].into_iter().any(has_place) => {
+            Some(format!(
+                "{none}: a recording stands without an option, as in `sockstamp {called} FILE`"
+            ))
+        }
         Instead::Nothing(always) => Some(format!("{none}: {always}")),
         Instead::Line(purpose, line) => Some(format!("{none}; {purpose}: sockstamp {line}")),
         _ => None,
@@ -374,6 +471,7 @@ mod tests {
             ("export --slower-than 5ms", "--slow"),
             ("explain --worse-than p90", "--slow"),
             ("stat --rate-cap 10", "--sample N/s"),
+            ("stat --rx-stamps 10", "--nic-stamps auto|off|RATE"),
             ("top --no-color", "--color never"),
             ("top --entry=off", "--expert entry=HOOK"),
             ("doctor --windows 1/4", "--expert windows=1/N"),
@@ -455,7 +553,7 @@ mod tests {
         root.build();
         for (_, words, instead) in OPTIONS {
             for word in words.split(' ') {
-                let values = [("=#", "7"), ("=*", "eth0")];
+                let values = [("=#", "7"), ("=*", "eth0"), ("=*.service", "a.service")];
                 let kind = values.iter().find(|(kind, _)| word.ends_with(kind));
                 let value = kind.map(|(_, value)| *value);
                 let word = kind.map_or(word, |(kind, _)| word.trim_end_matches(kind));

@@ -96,12 +96,21 @@ pub(super) fn line(error: &Error, told: &str, words: &[String]) -> String {
     let Some(value) = Value::of(error, words) else {
         return told;
     };
-    of_host(&value)
+    of_endless(&value)
+        .or_else(|| of_host(&value))
         .or_else(|| of_size(&value))
         .or_else(|| of_percentile(&value))
         .or_else(|| of_address(&value))
         .or_else(|| of_name(&value).map(|line| format!("{told}; for a process: {line}")))
         .unwrap_or(told)
+}
+
+/// Return what to type for a time without an end.
+fn of_endless(value: &Value<'_>) -> Option<String> {
+    let is_endless = ["forever", "inf", "infinity", "infinite", "-1"].contains(&&*value.text);
+    let line = value.without_option("");
+    (is_endless && value.option == "--duration" && is_taken(&line))
+        .then(|| format!("without it, Ctrl-C ends: write {}", typed(&line)))
 }
 
 /// Return what to type for a word among hosts that is a number of probes.
@@ -121,7 +130,21 @@ fn of_host(value: &Value<'_>) -> Option<String> {
         begin..value.place + 1,
         &taken::words(&format!("-c {text}")),
     );
-    is_taken(&line).then(|| format!("{text} is no host; to end after some: {}", typed(&line)))
+    let as_port = replaced(
+        words,
+        value.place..value.place + 1,
+        &taken::words(&format!("--tcp {text}")),
+    );
+    let port = match before != "-n" && is_taken(&as_port) {
+        true => format!("; for a port: {}", typed(&as_port)),
+        false => String::new(),
+    };
+    is_taken(&line).then(|| {
+        format!(
+            "{text} is no host; to end after some: {}{port}",
+            typed(&line)
+        )
+    })
 }
 
 /// Return what to type for a size with a unit, where it is a number of megabytes.
@@ -192,6 +215,10 @@ mod tests {
         assert_eq!(
             of("trace -c trace"),
             "told; for a process: sockstamp trace --comm trace"
+        );
+        assert_eq!(
+            of("stat -d forever port 80"),
+            "without it, Ctrl-C ends: write sockstamp stat port 80"
         );
         assert_eq!(
             of("record -o 5MB --max-size 5MB"),

@@ -2,6 +2,8 @@
 
 use std::net::Ipv4Addr;
 
+use super::filter::FILTER_WORDS;
+
 /// Names of services, which are not looked up: RFC 6335's registry.
 const SERVICES: &[(&str, u16)] = &[
     ("ssh", 22),
@@ -14,6 +16,22 @@ const SERVICES: &[(&str, u16)] = &[
     ("mysql", 3306),
     ("postgresql", 5432),
     ("redis", 6379),
+];
+
+/// Fields of Wireshark's filters, and the words before their value here.
+const OF_FIELDS: &[(&str, &str)] = &[
+    ("tcp.port", "tcp port"),
+    ("tcp.srcport", "tcp src port"),
+    ("tcp.dstport", "tcp dst port"),
+    ("udp.port", "udp port"),
+    ("udp.srcport", "udp src port"),
+    ("udp.dstport", "udp dst port"),
+    ("ip.addr", "host"),
+    ("ip.src", "src host"),
+    ("ip.dst", "dst host"),
+    ("ipv6.addr", "host"),
+    ("ipv6.src", "src host"),
+    ("ipv6.dst", "dst host"),
 ];
 
 /// Words of pcap-filter(7) that choose packets by what no socket has.
@@ -71,6 +89,11 @@ fn instead(told: &str, begin: &str) -> Option<String> {
             protocol(bytes)
         ));
     }
+    let field = found.split('=').next().unwrap_or_default();
+    if let Some((_, words)) = OF_FIELDS.iter().find(|(known, _)| *known == field) {
+        let value = value_behind(told, field)?;
+        return Some(format!("fields are words: write {words} {value}"));
+    }
     let of_port = of_ports(found, expects("port number")).or_else(|| of_protocol(found));
     if of_port.is_some() {
         return of_port;
@@ -114,11 +137,30 @@ fn instead(told: &str, begin: &str) -> Option<String> {
         _ if expects("(names are not looked up)") && is_like_address(found) => Some(format!(
             "{found} is no address: each of its four numbers is 0 to 255"
         )),
-        _ if expects("(names are not looked up)") && found.contains('.') => Some(format!(
+        "latency" | "rtt" | "duration" | "delay" | "time" => {
+            Some("a filter knows no times: write --slow TIME".to_owned())
+        }
+        "unix" => Some(
+            "a filter is for TCP and UDP; waits over Unix sockets are those of a target: \
+             write -p PID"
+                .to_owned(),
+        ),
+        "localhost" => Some("names are not looked up: write host 127.0.0.1".to_owned()),
+        _ if expects("(names are not looked up)") && is_like_host(found) => Some(format!(
             "names of hosts are not looked up: write an address of `getent hosts {found}`"
         )),
         _ => None,
     }
+}
+
+/// Return the value behind a word in the filter, and behind the sign between them.
+fn value_behind<'a>(told: &'a str, word: &str) -> Option<&'a str> {
+    let (_, behind) = told.lines().nth(1)?.split_once(word)?;
+    let behind = behind.trim_start_matches([' ', '=']);
+    behind
+        .split([' ', ')', '&', '|'])
+        .next()
+        .filter(|value| !value.is_empty())
 }
 
 /// Return the number behind a word in the filter, which is below its error; with a blank before.
@@ -159,6 +201,14 @@ fn with_mask(told: &str) -> Option<String> {
 fn is_like_address(found: &str) -> bool {
     let is_of_address = |c: char| c.is_ascii_digit() || c == '.';
     found.contains('.') && found.chars().all(is_of_address)
+}
+
+/// Return true for a name that a resolver may know.
+fn is_like_host(found: &str) -> bool {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    found.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && found.chars().all(is_of_name)
+        && !FILTER_WORDS.contains(&found)
 }
 
 /// Return the word that an error found.
@@ -224,6 +274,12 @@ mod tests {
     fn a_filter_of_another_program_has_its_words_here() {
         for (filter, end) in [
             ("tcp port http", "write port 80"),
+            ("tcp.port == 5432", "write tcp port 5432"),
+            ("ip.src==10.0.0.1 && tcp", "write src host 10.0.0.1"),
+            ("latency > 50ms", "write --slow TIME"),
+            ("host localhost", "write host 127.0.0.1"),
+            ("host web1", "`getent hosts web1`"),
+            ("unix", "write -p PID"),
             ("port 80,443", "write port 80 or port 443"),
             ("port 80-90", "write portrange 80-90"),
             ("dport 80", "write dst port 80"),

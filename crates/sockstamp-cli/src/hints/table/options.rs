@@ -18,6 +18,7 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     ("", "--include-hol", Renamed("--expert hol=include")),
     ("", "--exclude-hol", Renamed("--expert hol=exclude")),
     ("", "--windows", Renamed("--expert windows=1/N")),
+    ("", "--rx-stamps", Renamed("--nic-stamps auto|off|RATE")),
     // Names of hosts.
     (
         "fping",
@@ -42,7 +43,7 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     ),
     (
         "export",
-        "--format=pcap --format=pcapng --pcap",
+        "--format=pcap --format=pcapng --pcap -f=pcap -f=pcapng -F=pcap",
         Line("packets", "pcap -w OUT -r FILE"),
     ),
     (
@@ -83,19 +84,32 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     ),
     (
         "export",
-        "-f=csv",
+        "-f=csv -F=csv",
         Line("a table as CSV", "report --format csv FILE"),
     ),
     (
         "export",
-        "-f=json",
+        "-f=json -F=json",
         Line("messages as JSON", "trace --format json -r FILE"),
     ),
     ("export", "-f", Option("perfetto", "--perfetto -o OUT")),
     (
         "fping",
-        "-J --json",
+        "-J --json --format",
         Line("an object for each probe", "ping --format json HOST"),
+    ),
+    (
+        "record",
+        "--format -j --json --jsonl",
+        Line("messages as JSON", "trace --format json"),
+    ),
+    (
+        "top",
+        "--format -j --json --csv",
+        Line(
+            "one table as JSON",
+            "stat --by comm,port --format json --duration TIME",
+        ),
     ),
     (
         "",
@@ -124,7 +138,7 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     ),
     (
         "top",
-        "-o --sort --order",
+        "-o -s --sort --order",
         Nothing("its keys s and S choose the column that sorts"),
     ),
     (
@@ -180,7 +194,7 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     ),
     (
         "report",
-        "--compare",
+        "--compare --diff",
         Line("what changed", "diff BEFORE AFTER"),
     ),
     (
@@ -285,6 +299,11 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
         Option("count", "--count {N}"),
     ),
     ("", "-b --batch", Option("once", "--once")),
+    (
+        "stat",
+        "-r=*",
+        Line("the table of a recording", "report FILE"),
+    ),
     (
         "",
         "-r --runs",
@@ -465,8 +484,13 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
         "-a --all --all-cpus",
         Option(
             "every",
-            "--every for every message; without a target it is the whole host",
+            "--every, for every message; without a target it is the whole host",
         ),
+    ),
+    (
+        "",
+        "-u=*.service",
+        Option("container", "--container {NAME}"),
     ),
     (
         "",

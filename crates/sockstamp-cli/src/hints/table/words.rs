@@ -8,16 +8,21 @@ pub(in crate::hints) const SUBCOMMANDS: &[(&str, &str)] = &[
     ),
     ("watch live htop monitor", "top"),
     (
-        "list ls ss netstat ps lsof conns connections sockets flows waits pending",
+        "list ls ss netstat ps lsof conns connections sockets flows waits pending who blocked hung \
+         hang waiting",
         "stuck",
     ),
-    ("mtr traceroute tracepath", "ping --path HOST"),
+    ("mtr traceroute tracepath path hops", "ping --path HOST"),
+    ("tcping", "ping --tcp PORT HOST"),
     ("compare", "diff BEFORE AFTER"),
     (
         "merge",
         "report FILE FILE, or join FIRST SECOND for two hosts",
     ),
-    ("convert perfetto", "export --perfetto -o OUT FILE"),
+    (
+        "convert perfetto flamegraph flame timeline",
+        "export --perfetto -o OUT FILE",
+    ),
     (
         "read show view open cat print summary script",
         "report FILE",
@@ -31,15 +36,26 @@ pub(in crate::hints) const SUBCOMMANDS: &[(&str, &str)] = &[
     ("daemon serve server exporter metrics start", "agent"),
     ("run exec", "stat -- COMMAND"),
     ("attach", "stat -p PID"),
-    ("perf measure latency histogram", "stat"),
+    ("perf measure latency histogram hist -a --all", "stat"),
+    ("slow slower slowest", "explain --slow TIME"),
+    ("netns", "stat --netns NAME"),
+    ("dns", "stat port 53"),
+    ("http", "stat port 80"),
     ("replay play", "trace -r FILE"),
-    ("strace bpftrace log logs tail follow events", "trace"),
-    ("why analyze analyse slow diagnose", "explain"),
+    (
+        "strace bpftrace log logs tail follow events stream",
+        "trace",
+    ),
+    ("why analyze analyse diagnose", "explain"),
     (
         "kubectl docker crictl podman pod container",
         "stat --container NAME",
     ),
-    ("version", "--version"),
+    ("version -v", "--version"),
+    ("man manual docs -? -l -s --list", "--help"),
+    ("filter filters fields", "stat --help"),
+    ("--check --doctor", "doctor"),
+    ("--top --watch", "top"),
 ];
 
 /// Words that begin no filter, with the option for what follows them.
