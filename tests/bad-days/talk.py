@@ -6,6 +6,7 @@ talk.py [PAUSE] [--udp] [--v6] [--connections N]
 import argparse
 import signal
 import socket
+import sys
 import threading
 import time
 
@@ -49,6 +50,7 @@ for _ in range(options.connections):
     listener = socket.create_server((address, 0), family=family)
     threads.append(threading.Thread(target=talk, args=(listener,)))
     threads[-1].start()
+print("talking", file=sys.stderr, flush=True)
 while not ended.is_set():
     time.sleep(0.05)
 for thread in threads:
