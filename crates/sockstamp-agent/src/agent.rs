@@ -20,7 +20,7 @@ use sockstamp_metrics::otlp::{Origin, unix_nanos};
 use sockstamp_metrics::{Exposition, Format, Labels, Pieces, Value};
 use sockstamp_model::group::GroupKey;
 use sockstamp_model::summary::Summary;
-use sockstamp_run::escape::{complain, inform, limit_lines};
+use sockstamp_run::escape::{complain, inform, limit_lines, report_left_out};
 use sockstamp_run::session::{Unprivileged, complain_of};
 use sockstamp_run::signals::{self, Signals};
 use tokio::sync::oneshot;
@@ -89,7 +89,9 @@ pub fn run(options: &Options) -> Result<()> {
     let scheme = agent.config.scheme();
     inform(format_args!("listening on {scheme}://{address}"));
     agent.notifier.ready();
-    agent.work(signals)
+    let ended = agent.work(signals);
+    report_left_out();
+    ended
 }
 
 /// Find out whether an agent can have these settings.

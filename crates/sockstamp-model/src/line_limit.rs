@@ -39,7 +39,7 @@ impl<K: Ord> LineLimit<K> {
             self.begun = Some(now);
             self.written.clear();
             self.total = 0;
-            left_out = std::mem::take(&mut self.left_out);
+            left_out = self.take_left_out();
         }
         let has_room = self.total < self.of_all;
         let written = match has_room {
@@ -58,6 +58,17 @@ impl<K: Ord> LineLimit<K> {
             }
         }
     }
+
+    /// Return how many lines were left out since the last time that this was told: nothing tells it
+    /// after the last line.
+    pub const fn take_left_out(&mut self) -> u64 {
+        std::mem::replace(&mut self.left_out, 0)
+    }
+
+    /// Keep a number that found no reader, to be told again.
+    pub const fn give_back(&mut self, left_out: u64) {
+        self.left_out += left_out;
+    }
 }
 
 #[cfg(test)]
@@ -74,6 +85,21 @@ mod tests {
         assert_eq!(limit.admit("b", at(6)), Some(0));
         assert_eq!(limit.admit("a", at(61)), Some(3));
         assert_eq!(limit.admit("a", at(62)), Some(0));
+    }
+
+    #[test]
+    fn a_number_that_found_no_reader_is_told_again_and_one_without_a_next_line_at_the_end() {
+        let mut limit = LineLimit::new(1, 100);
+        let begun = Instant::now();
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        assert_eq!(limit.admit("a", at(0)), Some(0));
+        assert_eq!(limit.admit("a", at(1)), None);
+        assert_eq!(limit.admit("a", at(61)), Some(1));
+        limit.give_back(1);
+        assert_eq!(limit.admit("a", at(62)), None);
+        assert_eq!(limit.admit("a", at(130)), Some(2));
+        assert_eq!(limit.admit("a", at(131)), None);
+        assert_eq!((limit.take_left_out(), limit.take_left_out()), (1, 0));
     }
 
     #[test]

@@ -91,43 +91,66 @@ pub fn inform(text: impl fmt::Display) {
 }
 
 fn print(level: Level, text: &dyn fmt::Display, place: &'static Location<'static>) {
+    // Locked until the line is written: another thread would fill the room that this one has found.
     let mut limit = limit();
-    let left_out = match &mut *limit {
-        Some(limit) => limit.admit(place, Instant::now()),
-        None => Some(0),
-    };
-    let Some(left_out) = left_out else {
+    let line = || in_words(&text.to_string());
+    let Some(lines) = &mut *limit else {
+        drop(limit);
+        put(&composed(level, &line()));
         return;
     };
-    // Kept until the line is written: another thread would fill the room that this one has found.
-    let log = limit.is_some().then_some(limit);
-    let may_wait = log.is_none();
-    if left_out > 0 {
-        let lines = format!(
-            "{left_out} lines were left out, of causes that had {} before",
-            LINES.0
-        );
-        write(Level::Warning, &lines, may_wait);
+    if let Some(left_out) = lines.admit(place, Instant::now()) {
+        report(lines, left_out);
+        write_at_once(level, &line());
     }
-    write(level, &in_words(&text.to_string()), may_wait);
 }
 
-fn write(level: Level, text: &str, may_wait: bool) {
+/// Report the lines that were left out since the last report, at the end of a program that bounds
+/// them.
+pub fn report_left_out() {
+    if let Some(lines) = &mut *limit() {
+        let left_out = lines.take_left_out();
+        report(lines, left_out);
+    }
+}
+
+fn report(lines: &mut Limit, left_out: u64) {
+    if left_out == 0 {
+        return;
+    }
+    let line = format!(
+        "{left_out} lines were left out, of causes that had {} before",
+        LINES.0
+    );
+    if !write_at_once(Level::Warning, &line) {
+        lines.give_back(left_out);
+    }
+}
+
+/// Return true if the log took the line; count it otherwise.
+fn write_at_once(level: Level, text: &str) -> bool {
+    let mut line = composed(level, text);
+    cut(&mut line);
+    let has_room = takes_more(io::stderr());
+    if has_room {
+        put(&line);
+    } else {
+        LOST.fetch_add(1, Ordering::Relaxed);
+    }
+    has_room
+}
+
+fn composed(level: Level, text: &str) -> String {
     let priority = match goes_to_the_journal() {
         true => format!("<{}>", level as u8),
         false => String::new(),
     };
-    let mut line = format!("{priority}sockstamp: {}", Escaped(text.as_bytes()));
-    if !may_wait {
-        cut(&mut line);
-        if !takes_more() {
-            LOST.fetch_add(1, Ordering::Relaxed);
-            return;
-        }
-    }
-    line.push('\n');
+    format!("{priority}sockstamp: {}", Escaped(text.as_bytes()))
+}
+
+fn put(line: &str) {
     // Ignore the error: a broken standard error cannot be reported.
-    let _ = io::stderr().write_all(line.as_bytes());
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 /// Leave as much of a line as a pipe takes at once (PIPE_BUF), with its end.
@@ -157,16 +180,15 @@ fn goes_to_the_journal() -> bool {
 /// Do the same as [`complain`], unless standard error takes nothing now: a program that has to end
 /// waits for no reader.
 pub fn complain_unless_full(text: impl fmt::Display) {
-    if takes_more() {
+    if takes_more(io::stderr()) {
         complain(text);
     }
 }
 
-/// Return true if standard error takes a line at once. A pipe that polls as writable has room for
+/// Return true if an output takes a line at once. A pipe that polls as writable has room for
 /// PIPE_BUF bytes.
-fn takes_more() -> bool {
-    let standard_error = io::stderr();
-    let mut watched = [PollFd::new(standard_error.as_fd(), PollFlags::POLLOUT)];
+pub(crate) fn takes_more(output: impl AsFd) -> bool {
+    let mut watched = [PollFd::new(output.as_fd(), PollFlags::POLLOUT)];
     poll(&mut watched, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
 }
 
@@ -240,6 +262,12 @@ fn utf16(character: char) -> impl Iterator<Item = u16> {
 
 #[cfg(test)]
 mod tests {
+    use std::env;
+    use std::io::{BufRead, BufReader, Read};
+    use std::process::{Command, Stdio};
+
+    use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
     use super::*;
 
     fn written(value: &str) -> String {
@@ -262,5 +290,52 @@ mod tests {
         for text in ["", "nginx", "größe µs \"quoted\" \\ /", "服务"] {
             assert_eq!(written(text), serde_json::to_string(text).unwrap());
         }
+    }
+
+    const LIMITED: &str = "SOCKSTAMP_TEST_LIMITED";
+
+    /// Write more lines than a minute has, and report them while nobody reads and when somebody does.
+    fn limited() {
+        let mut input = io::stdin().lines();
+        limit_lines();
+        (0..15).for_each(|_| complain("a line"));
+        let set = |flags| fcntl(io::stderr(), FcntlArg::F_SETFL(flags)).unwrap();
+        set(OFlag::O_NONBLOCK);
+        while io::stderr().write(b"x").is_ok() {}
+        set(OFlag::empty());
+        report_left_out();
+        writeln!(io::stdout(), "\nfull").unwrap();
+        input.next();
+        report_left_out();
+    }
+
+    /// This test is two programs: the one that writes, and the one that reads.
+    #[test]
+    fn lines_that_were_left_out_are_reported_once_somebody_reads() {
+        if env::var_os(LIMITED).is_some() {
+            return limited();
+        }
+        const NAME: &str =
+            "escape::tests::lines_that_were_left_out_are_reported_once_somebody_reads";
+        let mut writer = Command::new(env::current_exe().unwrap())
+            .args(["--exact", NAME, "--nocapture"])
+            .env(LIMITED, "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut output = BufReader::new(writer.stdout.take().unwrap()).lines();
+        assert!(output.any(|line| line.unwrap() == "full"));
+        let mut log = writer.stderr.take().unwrap();
+        let mut text = vec![0; 1 << 16];
+        log.read_exact(&mut text).unwrap();
+        drop(writer.stdin.take());
+        log.read_to_end(&mut text).unwrap();
+        assert!(output.all(|line| line.is_ok()) && writer.wait().unwrap().success());
+        let text = String::from_utf8_lossy(&text);
+        assert_eq!(text.matches("sockstamp: a line\n").count(), 10, "{text}");
+        let told = "5 lines were left out, of causes that had 10 before\n";
+        assert_eq!(text.matches(told).count(), 1, "{text}");
     }
 }

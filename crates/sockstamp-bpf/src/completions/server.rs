@@ -110,6 +110,7 @@ impl Server {
         loop {
             let ready = self.wait(stop)?;
             if ready.stop {
+                self.report_left_out();
                 return Ok(());
             }
             // Go from the last to the first, so that removing one moves only those already served.
@@ -412,6 +413,13 @@ impl Server {
                 (self.log)(&format!("{line} ({left_out} lines were left out before)"))
             }
             None => {}
+        }
+    }
+
+    fn report_left_out(&mut self) {
+        let left_out = self.lines.take_left_out();
+        if left_out > 0 {
+            (self.log)(&format!("{left_out} lines were left out"));
         }
     }
 }
