@@ -450,3 +450,44 @@ fn wrong_options_are_refused() {
         assert!(error.contains(reason), "{error}");
     }
 }
+
+/// Runs what follows on a terminal whose picture nobody reads any more, ends it by a signal, and
+/// prints whether the terminal's modes are as before, whether the alternate screen was left, and how
+/// the program ended.
+const UNREAD: &str = "
+import fcntl, os, pty, select, signal, struct, subprocess, sys, termios, time
+master, slave = pty.openpty()
+fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack('HHHH', 24, 80, 0, 0))
+before = termios.tcgetattr(slave)
+top = subprocess.Popen(sys.argv[1:], stdin=slave, stdout=slave, stderr=subprocess.DEVNULL,
+                       env=dict(os.environ, TERM='xterm'), preexec_fn=os.setsid)
+def read(seconds):
+    return os.read(master, 65536) if select.select([master], [], [], seconds)[0] else b''
+shown = b''
+while b'sockstamp top' not in shown: shown += read(60)
+full = os.open(os.ttyname(slave), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+def waits():
+    # write(2) on standard output
+    return open(f'/proc/{top.pid}/syscall').read().split()[:2] == ['1', '0x1']
+while not waits():
+    try: os.write(full, b'x')
+    except BlockingIOError: time.sleep(0.01)
+top.send_signal(signal.SIGTERM)
+status = top.wait(60)
+shown = b''
+while more := read(0.2): shown += more
+print(termios.tcgetattr(slave) == before, b'\\x1b[?1049l' in shown, status)
+";
+
+#[test]
+fn a_terminal_that_nobody_reads_is_given_back() {
+    let host = Host::new("top-unread").unwrap();
+    let output = Command::new("python3")
+        .args(["-c", UNREAD, sockstamp(), "top", "--interval", "100ms"])
+        .args(["--netns", host.netns_name()])
+        .args(hooks())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said.trim(), "True True 0", "{output:?}");
+}

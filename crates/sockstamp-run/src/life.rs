@@ -80,7 +80,7 @@ impl Life {
             return Ok(None);
         }
         let prepared = self.prepared.insert(Prepared::new(words)?);
-        self.watch.set_command(true);
+        self.watch.expect_command();
         Ok(Some(prepared.cgroup().to_owned()))
     }
 
@@ -91,6 +91,8 @@ impl Life {
     /// Those of [`Prepared::start`].
     pub fn start(&mut self) -> Result<()> {
         self.running = self.prepared.take().map(Prepared::start).transpose()?;
+        self.watch
+            .set_command(self.running.as_ref().map(Running::process));
         Ok(())
     }
 
@@ -122,14 +124,23 @@ impl Life {
         if self.left().is_some_and(|left| left.is_zero()) {
             return Ok(true);
         }
-        if let Some(running) = &mut self.running {
-            self.status = running.ended()?;
-        }
+        self.look_at_command()?;
         if self.interrupted() {
             self.interrupt();
             return Ok(true);
         }
         Ok(self.status.is_some())
+    }
+
+    /// Note whether the command has ended; its number may be another's then.
+    fn look_at_command(&mut self) -> Result<()> {
+        if let Some(running) = &mut self.running {
+            self.status = running.ended()?;
+        }
+        if self.status.is_some() {
+            self.watch.set_command(None);
+        }
+        Ok(())
     }
 
     /// Return true if a signal ends the measurement. With a command, signals are for the command:
@@ -192,17 +203,14 @@ impl Life {
     /// If it cannot be waited for.
     pub fn outlive(mut self) -> Result<Option<ExitStatus>> {
         while self.status.is_none() {
-            let Some(running) = &mut self.running else {
-                return Ok(None);
-            };
-            self.status = running.ended()?;
-            if self.status.is_some() {
+            self.look_at_command()?;
+            let (Some(running), None) = (&self.running, self.status) else {
                 break;
-            }
+            };
             if self.is_interrupted {
                 complain(format_args!(
                     "the command goes on: process {}",
-                    running.pid()
+                    running.process()
                 ));
                 return Ok(None);
             }

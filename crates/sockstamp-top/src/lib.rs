@@ -91,6 +91,7 @@ pub fn run(settings: Settings) -> Result<ExitCode> {
     } = settings;
     let signals = signals::catch(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH])?;
     let watch = Watch::begin(duration.is_some(), Arc::default())?;
+    watch.relieve_by(terminal::relieve);
     watch.set_deadline(duration.map(|duration| Instant::now() + duration));
     let facts = probe::facts();
     Plan::new(&facts, &wanted.request())?;

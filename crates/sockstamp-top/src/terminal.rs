@@ -18,6 +18,7 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::layout::{Position, Rect, Size};
 use ratatui::text::{Line, Text};
 use ratatui::{Terminal, TerminalOptions, Viewport};
+use rustix::termios::{QueueSelector, tcflush};
 
 /// The terminal is ours at the moment. It makes sure that it is restored only once.
 static OURS: AtomicBool = AtomicBool::new(false);
@@ -189,6 +190,20 @@ fn give_back() -> io::Result<()> {
     );
     terminal::disable_raw_mode().and(left)?;
     stdout().flush()
+}
+
+/// Leave room on a terminal that takes nothing, as of a connection that hangs: what it has not shown
+/// is lost, so that the thread that draws can end, and give the terminal back. Its modes are given
+/// back at once, whatever becomes of that thread.
+pub(super) fn relieve() {
+    if !OURS.load(Ordering::SeqCst) {
+        return;
+    }
+    // A terminal that no longer exists needs nothing.
+    let _ = terminal::disable_raw_mode();
+    let _ = tcflush(stdout(), QueueSelector::OFlush);
+    // The thread sleeps for the reader, who has not read: a signal has it look again.
+    let _ = kill(Pid::this(), Signal::SIGWINCH);
 }
 
 fn give_back_on_panic() {

@@ -124,10 +124,11 @@ impl Running {
         Spent::of_cgroup(self.cgroup.path(), self.first)
     }
 
-    /// Return the number of its first process.
+    /// Return its first process.
     #[must_use]
-    pub fn pid(&self) -> u32 {
-        self.child.id()
+    pub fn process(&self) -> Pid {
+        // The process ids of Linux are positive i32.
+        Pid::from_raw(self.child.id().cast_signed())
     }
 
     /// Return true if its first process ignores a signal.
@@ -139,10 +140,8 @@ impl Running {
 
     /// Hand a signal on.
     pub fn signal(&self, signal: Signal) {
-        // The process ids of Linux are positive i32; the child may have ended, which is no error.
-        if let Ok(pid) = i32::try_from(self.child.id()) {
-            let _ = kill(Pid::from_raw(pid), signal);
-        }
+        // It may have ended, which is no error.
+        let _ = kill(self.process(), signal);
     }
 }
 
