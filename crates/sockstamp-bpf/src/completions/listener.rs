@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
@@ -22,9 +23,12 @@ const BACKLOG: i32 = 64;
 pub struct Listener {
     socket: OwnedFd,
     path: PathBuf,
-    /// The device and inode of its name: another that replaced it is not removed.
-    inode: (u64, u64),
+    /// Another that replaced its name is not removed.
+    inode: Inode,
 }
+
+/// The device and inode of a name.
+type Inode = (u64, u64);
 
 impl Listener {
     /// Listen at `path`, whose directory is made if there is none.
@@ -38,12 +42,12 @@ impl Listener {
         if let Some(directory) = path.parent() {
             fs::create_dir_all(directory).tried(step())?;
         }
-        require_free(path).tried(step())?;
-        // Rename it when it is complete, so that nothing connects before it has its permissions.
-        let new = path.with_extension(format!("new-{}", std::process::id()));
-        let (socket, inode) = bind_at(&new, mode, group)
-            .and_then(|socket| Ok((socket, inode(&fs::symlink_metadata(&new)?))))
-            .and_then(|bound| fs::rename(&new, path).map(|()| bound))
+        let left = left_over(path).tried(step())?;
+        let (socket, new) = bind_beside(path).tried(step())?;
+        // Moved when it is complete, so that nothing connects before it has its permissions.
+        let inode = complete(&socket, &new, mode, group)
+            .and_then(|()| inode_at(&new))
+            .and_then(|inode| place(&new, path, left).map(|()| inode))
             .inspect_err(|_| drop(fs::remove_file(&new)))
             .tried(step())?;
         Ok(Self {
@@ -62,16 +66,19 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let found = fs::symlink_metadata(&self.path);
-        if found.is_ok_and(|found| inode(&found) == self.inode) {
+        if inode_at(&self.path).is_ok_and(|found| found == self.inode) {
             // Ignore the error: a successor replaces the name as well.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-fn inode(file: &Metadata) -> (u64, u64) {
+fn inode(file: &Metadata) -> Inode {
     (file.dev(), file.ino())
+}
+
+fn inode_at(path: &Path) -> io::Result<Inode> {
+    fs::symlink_metadata(path).map(|file| inode(&file))
 }
 
 fn new_socket() -> io::Result<OwnedFd> {
@@ -84,30 +91,63 @@ fn new_socket() -> io::Result<OwnedFd> {
     )?)
 }
 
-fn bind_at(path: &Path, mode: u32, group: Option<u32>) -> io::Result<OwnedFd> {
+/// Return a socket with a name of its own beside the path. Others may have such names: a service of
+/// the same process id, as in a container, that was killed.
+fn bind_beside(path: &Path) -> io::Result<(OwnedFd, PathBuf)> {
+    const MOST: u32 = 100;
     let socket = new_socket()?;
-    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    let mut taken = Errno::ADDRINUSE;
+    for number in 0..MOST {
+        let new = path.with_extension(format!("new-{}-{number}", std::process::id()));
+        match bind(&socket, &SocketAddrUnix::new(&new)?) {
+            Ok(()) => return Ok((socket, new)),
+            Err(errno) => taken = errno,
+        }
+        if taken != Errno::ADDRINUSE {
+            break;
+        }
+    }
+    Err(taken.into())
+}
+
+fn complete(socket: &OwnedFd, path: &Path, mode: u32, group: Option<u32>) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(mode))?;
     if group.is_some() {
         chown(path, None, group)?;
     }
-    listen(&socket, BACKLOG)?;
-    Ok(socket)
+    Ok(listen(socket, BACKLOG)?)
 }
 
-/// A name may be left from a service that was killed. Only the kernel's refusal shows that nobody
-/// listens there: another type of socket is EPROTOTYPE, and EAGAIN says that more wait than may.
-fn require_free(path: &Path) -> io::Result<()> {
+/// Give a name to what is at `new`, in exchange for what is left there from an earlier service. What
+/// has come there meanwhile stays.
+fn place(new: &Path, path: &Path, left: Option<Inode>) -> io::Result<()> {
+    let rename = |flags| renameat_with(CWD, new, CWD, path, flags);
+    let Some(left) = left else {
+        return Ok(rename(RenameFlags::NOREPLACE)?);
+    };
+    rename(RenameFlags::EXCHANGE)?;
+    if inode_at(new)? == left {
+        return fs::remove_file(new);
+    }
+    rename(RenameFlags::EXCHANGE)?;
+    Err(Errno::ADDRINUSE.into())
+}
+
+/// A name may be left from a service that was killed: return what it names. Only the kernel's
+/// refusal shows that nobody listens there: another type of socket is EPROTOTYPE, and EAGAIN says
+/// that more wait than may.
+fn left_over(path: &Path) -> io::Result<Option<Inode>> {
     let found = match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         found => found?,
     };
     if !found.file_type().is_socket() {
         return Err(Errno::EXIST.into());
     }
     match connect(&new_socket()?, &SocketAddrUnix::new(path)?) {
-        // The name may also have gone just now.
-        Err(Errno::CONNREFUSED | Errno::NOENT) => Ok(()),
+        Err(Errno::CONNREFUSED) => Ok(Some(inode(&found))),
+        // The name has gone just now.
+        Err(Errno::NOENT) => Ok(None),
         _ => Err(Errno::ADDRINUSE.into()),
     }
 }
@@ -120,6 +160,39 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+
+    #[test]
+    fn names_of_others_beside_its_path_stay() {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("path");
+        let beside = path.with_extension(format!("new-{}-0", std::process::id()));
+        fs::write(&beside, "precious").unwrap();
+        let listener = Listener::bind(&path, 0o600, None).unwrap();
+        std::os::unix::net::UnixStream::connect(&path).unwrap_err();
+        assert!(fs::symlink_metadata(&path).unwrap().file_type().is_socket());
+        drop(listener);
+        let left: Vec<_> = fs::read_dir(directory.path()).unwrap().collect();
+        assert_eq!(left.len(), 1);
+        assert_eq!(fs::read(&beside).unwrap(), b"precious");
+    }
+
+    /// Somebody is faster than the service, between its look at the path and its socket there.
+    #[test]
+    fn what_has_come_to_its_path_meanwhile_stays() {
+        let directory = TempDir::new().unwrap();
+        let [new, path] = ["new", "path"].map(|name| directory.path().join(name));
+        fs::write(&new, "own").unwrap();
+        fs::write(&path, "precious").unwrap();
+        for left in [None, Some((0, 0))] {
+            place(&new, &path, left).unwrap_err();
+            assert_eq!(fs::read(&path).unwrap(), b"precious");
+            assert_eq!(fs::read(&new).unwrap(), b"own");
+        }
+        let left = inode_at(&path).unwrap();
+        place(&new, &path, Some(left)).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"own");
+        assert!(!new.exists());
+    }
 
     fn told(path: &Path) -> String {
         match Listener::bind(path, 0o600, None) {
