@@ -54,11 +54,8 @@ impl Asking {
         &self.asking
     }
 
-    /// Name the process that serves a question, where it is not known.
+    /// Name the process that serves a question, which is not known.
     pub(super) fn name_server(&mut self, wait: &mut UnixWait) {
-        if matches!(&wait.server, Some((_, name)) if !name.is_empty()) {
-            return;
-        }
         let accepted = self.unix.server(wait.netns, wait.inode);
         // A socket of a unit of systemd is listened at by init, which serves nothing there.
         let listens = wait.server.take().map(|(pid, _)| pid);

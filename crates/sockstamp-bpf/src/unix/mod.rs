@@ -167,11 +167,7 @@ impl Questions {
             loaded.look(&mut self.seen, self.asking.sockets())?;
         }
         self.seen.add_to(waits, self.slow);
-        // Each search reads the descriptors of some processes.
-        const MOST_NAMED: usize = 256;
-        for wait in waits.unix.iter_mut().take(MOST_NAMED) {
-            self.asking.name_server(wait);
-        }
+        name_servers(&mut waits.unix, |wait| self.asking.name_server(wait));
         Ok(())
     }
 }
@@ -253,6 +249,20 @@ impl Loaded {
     }
 }
 
+/// Name the processes that serve these questions. Each search reads the descriptors of some
+/// processes: where there are too many, the others have none.
+fn name_servers(waits: &mut [UnixWait], mut name: impl FnMut(&mut UnixWait)) {
+    const MOST: usize = 256;
+    let is_named = |wait: &UnixWait| matches!(&wait.server, Some((_, name)) if !name.is_empty());
+    let unnamed = waits.iter_mut().filter(|wait| !is_named(wait));
+    for (number, wait) in unnamed.enumerate() {
+        match number < MOST {
+            true => name(wait),
+            false => wait.server = None,
+        }
+    }
+}
+
 /// Return the target without processes that have ended: others of it go on.
 fn living(target: &Target) -> Result<Target, Error> {
     let mut living = target.clone();
@@ -278,4 +288,35 @@ fn load(target: &Target, slow: Nanos, casts: bool) -> Result<UnixSkel<'static>, 
         settings.setting_spare_own = !target.names_tasks();
     }
     open.load().tried("load the programs for Unix sockets")
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::name::Name;
+
+    use super::seen::tests::waited;
+    use super::*;
+
+    #[test]
+    fn a_server_has_a_name_or_is_none_however_many_questions_there_are() {
+        let of = |server| UnixWait { server, ..waited() };
+        let nameless = || of(Some((7, Name::default())));
+        let named = || of(Some((8, Name::from("db"))));
+        let mut waits: Vec<_> = (0..300).flat_map(|_| [named(), nameless()]).collect();
+        let mut searches = 0;
+        name_servers(&mut waits, |wait| {
+            searches += 1;
+            wait.server = Some((7, Name::from("found")));
+        });
+        assert_eq!(searches, 256);
+        let count = |name: &str| {
+            let is_it = |wait: &&UnixWait| {
+                wait.server
+                    .as_ref()
+                    .is_some_and(|(_, of)| of.to_string() == name)
+            };
+            waits.iter().filter(is_it).count()
+        };
+        assert_eq!((count("db"), count("found"), count("")), (300, 256, 0));
+    }
 }

@@ -255,10 +255,15 @@ fn path(ends: &unix_ends) -> Name {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     const MS: u64 = 1_000_000;
+
+    /// Return a wait of some program.
+    pub(in crate::unix) fn waited() -> UnixWait {
+        wait(&asked(1, MS).ends, MS, Nanos(30 * MS), End::Open, 1)
+    }
 
     fn asked(cookie: u64, since: u64) -> unix_flow {
         let mut flow = unix_flow::default();
