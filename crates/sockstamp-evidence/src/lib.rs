@@ -18,9 +18,9 @@ mod theirs;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use sockstamp_explain::diagnosis::Case;
+use sockstamp_explain::diagnosis::{Case, Unseen};
 use sockstamp_host::owner::Ends;
-use sockstamp_host::pressure;
+use sockstamp_host::{cut, pressure};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
@@ -49,6 +49,8 @@ pub struct Evidence {
     pairs: Pairs,
     /// The time for which tasks had waited for disks at that moment.
     pressure: Option<Duration>,
+    /// Lists of the kernel that were too long until then.
+    cut: u64,
     /// Somebody waited for a peer since the queues were looked at.
     waited: bool,
     /// A connection was slow to open since accept queues were looked at.
@@ -69,6 +71,7 @@ impl Evidence {
             full_queues: FullQueues::open(),
             pairs: Pairs::default(),
             pressure: pressure::of_disks(),
+            cut: cut::lists(),
             waited: false,
             connected: false,
         }
@@ -203,6 +206,10 @@ impl Evidence {
         for ((from, peer), neighbour) in self.queues.silent(&case.unheard()) {
             case.neighbour(from, peer, neighbour);
         }
+        case.unseen(Unseen {
+            lists: cut::lists().saturating_sub(self.cut),
+            looks: self.queues.left_out(),
+        });
     }
 
     /// Return the least time for which tasks of this host have waited for disks since the start.

@@ -22,7 +22,8 @@ const SHARE: u64 = 50;
 const MOST_LOOKS: usize = 512;
 /// Queues that are kept, of all looks: users may make any number of devices, each with a queue.
 const MOST_QUEUES: usize = 1 << 16;
-/// Links that went down, and as many of one namespace: users may make any number in theirs.
+/// Links that went down, and as many of one namespace: users may make any number in theirs. That of
+/// this process has room in any case.
 const MOST_LINKS: usize = 4096;
 const MOST_LINKS_OF_ONE: usize = 256;
 /// Times of each link that are kept.
@@ -40,35 +41,46 @@ pub(crate) struct Queues {
     links: LinkAddresses,
     looks: VecDeque<(Moment, BTreeMap<Device, Queue>)>,
     next: Option<Moment>,
+    /// Looks that found no room for their queues, or gave theirs up early.
+    left_out: u64,
     carriers: Carriers,
 }
+
+/// The number of times that a link went down, and the times between looks in which it was down.
+type Downs = (u32, Vec<(Moment, Moment)>);
 
 /// Links that go down, as looks at them show.
 #[derive(Debug, Default)]
 struct Carriers {
+    /// The namespace of this process.
+    home: Option<NetnsInode>,
     at: Option<Moment>,
     last: BTreeMap<Device, Carrier>,
-    /// The number of times that each went down, and the times between looks in which it was down.
-    downs: BTreeMap<Device, (u32, Vec<(Moment, Moment)>)>,
+    downs: BTreeMap<NetnsInode, BTreeMap<Device, Downs>>,
+    /// Times that links without room went down.
+    left_out: u64,
 }
 
 impl Carriers {
     fn see(&mut self, now: Moment, carriers: BTreeMap<Device, Carrier>) {
         let since = self.at.replace(now).unwrap_or(now);
+        self.forget(&carriers);
         for (device, carrier) in &carriers {
             let Some(before) = self.last.get(device) else {
                 continue;
             };
             let lost = carrier.lost.wrapping_sub(before.lost);
-            let known = self.downs.contains_key(device);
+            let known = self.of(*device).is_some();
             // A link that was never up has not gone down.
             if lost == 0 && !(known && before.is_down) {
                 continue;
             }
-            if !known && !self.has_room(device.netns, &carriers) {
+            if !known && !self.has_room(device.netns) {
+                self.left_out += u64::from(lost);
                 continue;
             }
-            let (downs, times) = self.downs.entry(*device).or_default();
+            let of_one = self.downs.entry(device.netns).or_default();
+            let (downs, times) = of_one.entry(*device).or_default();
             *downs += lost;
             let is_full = times.len() >= MOST_DOWNS;
             // Of too many, the last one has all the time.
@@ -80,16 +92,38 @@ impl Carriers {
         self.last = carriers;
     }
 
-    /// Return true if another link of a namespace finds room: those that are gone give up theirs.
-    fn has_room(&mut self, netns: NetnsInode, now: &BTreeMap<Device, Carrier>) -> bool {
-        let of_one = |downs: &BTreeMap<Device, _>| {
-            let own = downs.keys().filter(|device| device.netns == netns);
-            own.count() < MOST_LINKS_OF_ONE && downs.len() < MOST_LINKS
-        };
-        if !of_one(&self.downs) {
-            self.downs.retain(|device, _| now.contains_key(device));
+    fn of(&self, device: Device) -> Option<&Downs> {
+        self.downs.get(&device.netns)?.get(&device)
+    }
+
+    fn is_full(&self) -> bool {
+        self.downs.values().map(BTreeMap::len).sum::<usize>() >= MOST_LINKS
+    }
+
+    /// Return true if another link of a namespace finds room.
+    fn has_room(&self, netns: NetnsInode) -> bool {
+        let of_one = self.downs.get(&netns).map_or(0, BTreeMap::len);
+        of_one < MOST_LINKS_OF_ONE && (self.home == Some(netns) || !self.is_full())
+    }
+
+    /// Forget links that are gone, where their namespace has no more room; where there is none at
+    /// all, those of the namespace that has most of them.
+    fn forget(&mut self, now: &BTreeMap<Device, Carrier>) {
+        let is_here = |device: &Device, _: &mut Downs| now.contains_key(device);
+        let full = self.downs.values_mut();
+        full.filter(|of_one| of_one.len() >= MOST_LINKS_OF_ONE)
+            .for_each(|of_one| of_one.retain(is_here));
+        if self.is_full() {
+            let gone = |of_one: &BTreeMap<Device, Downs>| {
+                let gone = of_one.keys().filter(|device| !now.contains_key(device));
+                gone.count()
+            };
+            let most = self.downs.iter_mut();
+            let most = most.max_by_key(|(netns, of_one)| (gone(of_one), **netns));
+            most.into_iter()
+                .for_each(|(_, of_one)| of_one.retain(is_here));
         }
-        of_one(&self.downs)
+        self.downs.retain(|_, of_one| !of_one.is_empty());
     }
 }
 
@@ -100,7 +134,11 @@ impl Queues {
             links: LinkAddresses::open(),
             looks: VecDeque::new(),
             next: None,
-            carriers: Carriers::default(),
+            left_out: 0,
+            carriers: Carriers {
+                home: netns::own().ok(),
+                ..Carriers::default()
+            },
         };
         queues.look_at_links();
         queues
@@ -125,9 +163,15 @@ impl Queues {
         self.looks.push_back(look);
         let mut queues: usize = self.looks.iter().map(|(_, found)| found.len()).sum();
         while self.looks.len() > MOST_LOOKS || queues > MOST_QUEUES && self.looks.len() > 1 {
+            self.left_out += u64::from(self.looks.len() <= MOST_LOOKS);
             let oldest = self.looks.pop_front();
             queues -= oldest.map_or(0, |(_, found)| found.len());
         }
+    }
+
+    /// Return how many looks at queues, and times that links went down, found no room.
+    pub(crate) const fn left_out(&self) -> u64 {
+        self.left_out.saturating_add(self.carriers.left_out)
     }
 
     /// Note which links went down, and which link addresses changed, since the last look.
@@ -197,7 +241,7 @@ impl Queues {
         self.look_at_links();
         let found = |&(from, peer): &Peer| {
             let device = self.sockets.first_to(from, peer)?;
-            let (downs, times) = self.carriers.downs.get(&device)?.clone();
+            let (downs, times) = self.carriers.of(device)?.clone();
             let device = self.name(device)?;
             let link = Link {
                 device,
@@ -314,6 +358,7 @@ mod tests {
             queues.keep((of(number).0, all.clone()));
         }
         assert_eq!(queues.looks.len(), MOST_LOOKS.min(most));
+        assert_eq!(queues.left_out() > 0, most < MOST_LOOKS);
         let last = queues.looks.back().map(|(at, _)| at.as_nanos());
         assert_eq!(last, Some(MOST_LOOKS as u64 + 4));
     }
@@ -340,11 +385,56 @@ mod tests {
             }
         };
         let most = u32::try_from(MOST_LINKS).unwrap();
+        let of =
+            |carriers: &Carriers, number: u32| carriers.downs.contains_key(&NetnsInode(number));
         flap(&mut carriers, 0..most);
-        assert_eq!(carriers.downs.len(), MOST_LINKS);
+        assert_eq!((carriers.downs.len(), carriers.left_out), (MOST_LINKS, 0));
+        // One gives way to one: the first namespaces are the host's.
         flap(&mut carriers, most..most + 1);
-        assert!(carriers.downs.keys().all(|device| device.netns.0 == most));
-        assert_eq!(carriers.downs.len(), 1);
+        assert!(of(&carriers, most) && of(&carriers, 0) && !of(&carriers, most - 1));
+        // Those that are there keep their room, and what finds none is counted.
+        flap(&mut carriers, 0..most + 7);
+        assert_eq!((carriers.downs.len(), carriers.left_out), (MOST_LINKS, 7));
+        carriers.home = Some(NetnsInode(most + 6));
+        flap(&mut carriers, 0..most + 7);
+        assert!(of(&carriers, most + 6));
+    }
+
+    #[test]
+    fn links_of_a_namespace_take_no_room_of_others() {
+        let devices: Vec<_> = Sockets::open().carriers().into_keys().collect();
+        let of_one = devices
+            .iter()
+            .filter(|device| device.netns == devices[0].netns);
+        let own: Vec<Device> = of_one.copied().collect();
+        let of = |netns: u32| {
+            own.iter().map(move |device| {
+                let mut device = *device;
+                device.netns = NetnsInode(netns);
+                device
+            })
+        };
+        let carrier = |lost| Carrier {
+            lost,
+            is_down: lost == 1,
+        };
+        let mut carriers = Carriers::default();
+        let mut at = 0;
+        let mut flap = |carriers: &mut Carriers, netns: u32| {
+            for lost in [0, 1] {
+                at += 1;
+                let look = of(netns).map(|device| (device, carrier(lost))).collect();
+                carriers.see(Timestamp::from_nanos(at), look);
+            }
+        };
+        (0..300).for_each(|netns| flap(&mut carriers, netns));
+        assert_eq!(carriers.downs.len(), 300);
+        assert!(
+            carriers
+                .downs
+                .values()
+                .all(|of_one| of_one.len() == own.len())
+        );
     }
 
     #[test]
@@ -366,6 +456,9 @@ mod tests {
         }
         see(&mut carriers, 9, 10, false);
         let time = |begin, end| (Timestamp::from_nanos(begin), Timestamp::from_nanos(end));
-        assert_eq!(carriers.downs[&device], (3, vec![time(3, 5), time(6, 9)]));
+        assert_eq!(
+            carriers.downs[&device.netns][&device],
+            (3, vec![time(3, 5), time(6, 9)])
+        );
     }
 }

@@ -9,6 +9,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod connection;
 pub mod container;
+pub mod cut;
 pub mod descriptors;
 pub mod file_lock;
 pub mod link_address;

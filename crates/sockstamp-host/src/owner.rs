@@ -17,12 +17,13 @@ use crate::slept_for::{self, Line};
 
 /// Processes of all these namespaces that are asked for their sockets, at most.
 const MOST: usize = 4096;
-/// Descriptors that are looked at for that, at most: of a process, and of all. A user may give its
-/// processes half a million each, so that the first ones of every process come first.
-const FIRST_OF_ONE: usize = MOST_OF_ALL / MOST;
+/// Descriptors that are looked at for that, at most: of all processes, and of one of them. A user
+/// may give its processes half a million each, so that the first ones of every process come first:
+/// they have half of the room.
+const MOST_OF_ALL: usize = 1 << 19;
 const MOST_OF_ONE: usize = 1 << 16;
-const MOST_OF_ALL: usize = 1 << 18;
-/// Connections of a process that are listed, at most.
+const FIRST_OF_ONE: usize = MOST_OF_ALL / 2 / MOST;
+/// Connections of a process that are returned, at most.
 const MOST_CONNECTIONS: usize = 64;
 /// IPv4 addresses of a namespace that are kept, at most.
 const MOST_ADDRESSES: usize = 1 << 16;
@@ -290,8 +291,8 @@ fn holders(wanted: &Sockets) -> Holders {
 /// among their first descriptors, or else of the others.
 fn among(processes: &[(u32, NetnsInode, PathBuf)], wanted: &Sockets) -> Holders {
     let mut holders = Holders::new();
+    let mut left = MOST_OF_ALL;
     for range in [0..FIRST_OF_ONE, FIRST_OF_ONE..MOST_OF_ONE] {
-        let mut left = MOST_OF_ALL;
         for (pid, netns, process) in processes {
             if holders.len() == wanted.len() || left == 0 {
                 break;

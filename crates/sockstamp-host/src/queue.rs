@@ -9,6 +9,7 @@ use nix::sys::socket::SockProtocol;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::name::Name;
 
+use crate::cut;
 use crate::netlink::{self, value, word};
 use crate::netns;
 
@@ -94,11 +95,16 @@ impl Queues {
                 let Some((index, queue)) = root(body) else {
                     return;
                 };
-                if queue.backlog >= least && found < MOST_DEVICES {
+                if queue.backlog >= least {
                     found += 1;
-                    waiting.insert(Device { netns, index }, queue);
+                    if found <= MOST_DEVICES {
+                        waiting.insert(Device { netns, index }, queue);
+                    }
                 }
             });
+            if found > MOST_DEVICES {
+                cut::count();
+            }
         }
         waiting
     }
@@ -132,11 +138,16 @@ impl Queues {
             let mut found = 0;
             // A namespace that has ended has no devices.
             let _ = netlink::dump(socket, RTM_GETLINK, &[0; IFINFOMSG], &mut |body| {
-                if let Some((index, carrier)) = carrier(body).filter(|_| found < MOST_CARRIERS) {
+                if let Some((index, carrier)) = carrier(body) {
                     found += 1;
-                    carriers.insert(Device { netns, index }, carrier);
+                    if found <= MOST_CARRIERS {
+                        carriers.insert(Device { netns, index }, carrier);
+                    }
                 }
             });
+            if found > MOST_CARRIERS {
+                cut::count();
+            }
         }
         carriers
     }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use sockstamp_model::flow::{NetnsInode, canonical};
 
 use crate::call::{Asleep, Call, of_task};
+use crate::cut;
 use crate::descriptors;
 use crate::memory;
 use crate::netns;
@@ -239,6 +240,10 @@ pub(crate) fn bounded(path: &Path) -> String {
     let read = File::open(path).map(|file| file.take(MOST_BYTES).read_to_string(&mut text));
     match read {
         Ok(Ok(length)) if (length as u64) < MOST_BYTES => text,
+        Ok(Ok(_)) => {
+            cut::count();
+            String::new()
+        }
         _ => String::new(),
     }
 }

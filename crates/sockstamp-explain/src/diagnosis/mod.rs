@@ -26,7 +26,7 @@ pub mod tree;
 mod words;
 mod worth;
 
-pub use case::Case;
+pub use case::{Case, Unseen};
 pub use contrast::Unlike;
 pub use evidence::backlog::Backlog;
 pub use evidence::full_queue::FullQueue;

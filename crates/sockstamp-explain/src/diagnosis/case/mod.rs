@@ -4,6 +4,7 @@ mod counting;
 mod limits;
 mod merging;
 mod passes;
+mod unseen;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -36,6 +37,8 @@ use crate::diagnosis::source::unix::{Services, of_unix};
 use crate::diagnosis::source::{of_message, of_wait};
 use crate::diagnosis::tally::Tried;
 use crate::diagnosis::tree::Node;
+
+pub use self::unseen::Unseen;
 
 /// Room for this many waits: 16 MB.
 const MOST: usize = 1 << 15;
@@ -122,6 +125,8 @@ pub struct Case {
     sleeps: Vec<SleepLook>,
     /// Processes whose tasks may not be looked at.
     hidden: BTreeSet<u32>,
+    /// What looks at this host left out.
+    unseen: Unseen,
     /// The sends of a command.
     sends: Sends,
     /// Questions that were not asked at once.
@@ -162,6 +167,7 @@ impl Case {
             disks: Nanos::ZERO,
             sleeps: Vec::new(),
             hidden: BTreeSet::new(),
+            unseen: Unseen::default(),
             sends: Sends::default(),
             questions: Questions::default(),
             older: BTreeSet::new(),
@@ -468,6 +474,11 @@ impl Case {
     /// Add the descriptors of a process that has no room for more.
     pub fn descriptors(&mut self, pid: u32, descriptors: Descriptors) {
         self.descriptors.insert(pid, descriptors);
+    }
+
+    /// Set what looks at this host left out.
+    pub const fn unseen(&mut self, unseen: Unseen) {
+        self.unseen = unseen;
     }
 
     /// Set the least time of the measurement for which tasks of this host waited for disks.

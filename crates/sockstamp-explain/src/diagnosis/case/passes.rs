@@ -82,6 +82,7 @@ impl Case {
                  against nothing"
             ));
         }
+        notes.extend(self.unseen.notes());
         notes.extend(looks::unseen(&self.hidden));
         let clients = drops::Clients::new(&self.sending, &self.waits, &self.dropped);
         let serves = |port| self.serves(port);

@@ -185,9 +185,15 @@ fn waits_and_counts_that_found_no_room_are_told_apart() {
         untold: 7,
         ..Waits::default()
     });
+    case.unseen(Unseen { lists: 2, looks: 3 });
     let told = case.diagnose(&summary()).notes;
     let has = |note: &str| told.iter().any(|told| told.starts_with(note));
     assert!(has("6 slow waits found no room"), "{told:?}");
+    assert!(
+        has("2 lists of this host's sockets, locks or devices"),
+        "{told:?}"
+    );
+    assert!(has("3 looks at queues and links"), "{told:?}");
     assert!(
         has("7 counts of quick waits or of dropped packets found no room"),
         "{told:?}"
