@@ -11,9 +11,6 @@ use crate::netlink;
 use crate::netns;
 use crate::sock_diag::{self, DROPS, Entry, INET_DIAG_SKMEMINFO, TCP_LISTEN};
 
-/// Ask the kernel of this many namespaces at most.
-const MOST: usize = 256;
-
 /// An accept queue at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AcceptQueue {
@@ -52,7 +49,7 @@ impl AcceptQueues {
     /// Open them; later calls need no privilege.
     #[must_use]
     pub fn open() -> Self {
-        let files = netns::files().into_iter().take(MOST).collect();
+        let files = netns::files_for_sockets();
         let open = || netlink::open(SockProtocol::NetlinkSockDiag);
         let opened = netns::in_each_of(&files, &[], open).into_iter();
         Self(

@@ -23,9 +23,6 @@ const NDA_LLADDR: u16 = 2;
 /// Bytes of `struct ndmsg`.
 const NDMSG: usize = 12;
 
-/// Ask the kernel of this many namespaces at most.
-const MOST: usize = 256;
-
 /// A neighbour: the device by which it is reached, and its address.
 pub type Neighbour = (Device, IpAddr);
 
@@ -65,7 +62,7 @@ impl LinkAddresses {
     /// Open them; later calls need no privilege. Events beyond what a socket has room for are lost.
     #[must_use]
     pub fn open() -> Self {
-        let files = netns::files().into_iter().take(MOST).collect();
+        let files = netns::files_for_sockets();
         let open = || netlink::listen(SockProtocol::NetlinkRoute, RTMGRP_NEIGH);
         let opened = netns::in_each_of(&files, &[], open).into_iter();
         Self {

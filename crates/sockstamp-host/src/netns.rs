@@ -22,6 +22,7 @@ use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::name::Name;
 
 use crate::cgroup;
+use crate::descriptors;
 
 /// A namespace that is held by a descriptor: while this lives, its inode is no other one's, not
 /// even after its name was deleted.
@@ -282,6 +283,24 @@ pub fn files() -> BTreeMap<NetnsInode, PathBuf> {
     files
 }
 
+/// Kinds of sockets that a measurement keeps in namespaces: for queues, link addresses, accept queues,
+/// and twice for Unix sockets, of its target and of those that serve it.
+const KINDS: usize = 5;
+
+/// Return the [`files`] of as many namespaces as may keep sockets of each kind. They leave half of the
+/// descriptors that a process may have, 1024 by default: without any, nothing can be measured.
+pub(crate) fn files_for_sockets() -> BTreeMap<NetnsInode, PathBuf> {
+    const USUAL: u64 = 1024;
+    let limit = descriptors::of(std::process::id()).map_or(USUAL, |own| own.limit);
+    files().into_iter().take(most_kept(limit)).collect()
+}
+
+fn most_kept(limit: u64) -> usize {
+    const MOST: usize = 256;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    (limit / 2 / KINDS).min(MOST)
+}
+
 /// Return `@` and the name of a namespace, or its inode; nothing of the namespace `home`.
 #[must_use]
 pub fn seen_from(
@@ -462,6 +481,15 @@ fn index_here(name: &str) -> Result<NonZeroU32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sockets_in_namespaces_leave_half_of_the_descriptors() {
+        for limit in [0, 16, 1024, 2048] {
+            assert!((most_kept(limit) * KINDS) as u64 <= limit / 2);
+        }
+        assert_eq!((most_kept(1024), most_kept(u64::MAX)), (102, 256));
+        assert!(files_for_sockets().len() <= 256);
+    }
 
     #[test]
     fn a_process_names_the_network_namespace_that_it_is_in() {

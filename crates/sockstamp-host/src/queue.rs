@@ -33,8 +33,6 @@ const TCMSG: usize = 20;
 const RTMSG: usize = 12;
 const IFINFOMSG: usize = 16;
 
-/// Ask the kernel of this many namespaces at most.
-const MOST: usize = 256;
 /// Devices of a namespace whose queues are told: users may make any number in theirs.
 const MOST_DEVICES: usize = 256;
 /// Devices of a namespace whose carriers are told: those of its first ones.
@@ -74,7 +72,7 @@ impl Queues {
     /// Open them; later calls need no privilege.
     #[must_use]
     pub fn open() -> Self {
-        let files = netns::files().into_iter().take(MOST).collect();
+        let files = netns::files_for_sockets();
         let opened = netns::in_each_of(&files, &[], || netlink::open(SockProtocol::NetlinkRoute));
         let opened = opened.into_iter();
         Self(

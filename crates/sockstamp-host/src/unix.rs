@@ -23,8 +23,6 @@ const UNIX_DIAG_PEER: u16 = 2;
 const REQUEST: usize = 24;
 const MESSAGE: usize = 16;
 
-/// Ask the kernel of this many namespaces at most.
-const MOST: usize = 256;
 /// Look through the descriptors of all processes this often at most: a service with many workers
 /// has one of them at each end.
 const MOST_SEARCHES: u32 = 8;
@@ -60,7 +58,7 @@ impl Unix {
     /// Open them; later calls need no privilege.
     #[must_use]
     pub fn open() -> Self {
-        let files = netns::files().into_iter().take(MOST).collect();
+        let files = netns::files_for_sockets();
         let open = || netlink::open(SockProtocol::NetlinkSockDiag);
         let opened = netns::in_each_of(&files, &[], open).into_iter();
         let opened = opened.filter_map(|(netns, socket)| Some((netns, socket.ok()?.ok()?)));
