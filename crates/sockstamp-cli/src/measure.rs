@@ -2,12 +2,13 @@
 
 use std::io::{self, IsTerminal};
 use std::num::NonZeroU32;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use sockstamp_bpf::facts::Facts;
 use sockstamp_bpf::nic;
 use sockstamp_bpf::packets::{self, Lost};
 use sockstamp_bpf::plan::Plan;
@@ -366,107 +367,172 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         options.target.cgroup = Some(cgroup);
     }
     let quotas = Quotas::of_host();
-    let mut session = Session::start_with(facts, &options)?;
-    tell_what_is_left_alone(&session, &options)?;
-    let mut packets = match observer.wants_packets() {
-        true => Some(Packets::start(&packets_of(&options))?),
-        false => None,
-    };
-    let mut containers = observer.wants_containers().then(Containers::of_host);
+    let mut rounds = Rounds::start(measurement, facts, &options, observer)?;
     let began = clock::now()?;
     life.start()?;
     // Declared after the session, so it is dropped first on every exit.
     let dropped = drop_capabilities()?;
-    observer.open(&session.look()?);
+    rounds.begin()?;
     tell_how_it_ends(measurement);
-    let mut last_look = LastLook::of(measurement);
-    let mut ticks = Ticks::of(observer);
-    life.last(|left, signal| {
-        let mut left = ticks.until(last_look.until(left).or(left));
-        let mut others = vec![signal];
-        if let Some(packets) = &mut packets {
-            let patience = packets.patience();
-            left = Some(left.map_or(patience, |left| left.min(patience)));
-            others.push((*packets).as_fd());
-        }
-        session.wait(left, &others, &mut |message| {
-            tell(observer, &mut containers, message);
-        })?;
-        if let Some(refusal) = session.take_refusal() {
-            complain_of(refusal);
-        }
-        if let Some(objection) = session.take_nic_objection() {
-            complain(format_args!(
-                "no NIC is asked for stamps any more: {objection}"
-            ));
-        }
-        if let Some(packets) = &mut packets {
-            packets.wait(Some(Duration::ZERO), &[], &mut |packet| {
-                observer.packet(packet)
-            })?;
-        }
-        if last_look.is_due() {
-            observer.open(&session.look()?);
-        }
-        match session.new_waits() {
-            [] => {}
-            ended => observer.ended(ended),
-        }
-        match session.new_unix_waits() {
-            [] => {}
-            ended => observer.unix(ended),
-        }
-        if ticks.is_due() {
-            let mut summary = session.summary();
-            summary.groups = session.groups()?;
-            observer.interval_is_over(&summary)?;
-        }
-        if observer.wants_ended_waits() {
-            observer.waits(&Waits {
-                list: session.ended_waits(),
-                ..Waits::default()
-            });
-        }
-        let ends = session.has_outlived_its_target() && !measurement.target.keep;
-        Ok(observer.round_is_over() && !ends)
-    })?;
+    life.last(|left, signal| rounds.round(left, signal))?;
     // Time that passes while we read maps and wait for stragglers is no part of the measurement.
     let ended = clock::now()?;
     let spent = life.spent();
-    let duration = session.summary().duration;
+    let duration = rounds.session.summary().duration;
     let throttled = quotas_of(measurement).most_used_since(&quotas);
-    if life.has_ended() || session.has_outlived_its_target() {
-        session.settle(PATIENCE, &mut |message| {
-            tell(observer, &mut containers, message);
-        })?;
-    }
-    let waits = session.waits()?;
-    if !observer.diagnoses() {
-        for told in untold(&waits) {
-            complain(format_args!("{told}"));
-        }
-    }
-    observer.waits(&waits);
+    rounds.end(life.has_ended())?;
     drop(dropped);
-    if let Some(packets) = packets {
-        let lost = packets.stop(&mut |packet| observer.packet(packet))?;
-        observer.lost_packets(lost);
-    }
-    give_back(&mut session);
-    let mut summary = session.stop(&mut |message| {
-        tell(observer, &mut containers, message);
-    })?;
-    summary.duration = duration;
-    summary.throttled = throttled;
-    observer.round_is_over();
+    let summary = rounds.stop()?;
     Ok(Measured {
-        summary,
+        summary: Summary {
+            duration,
+            throttled,
+            ..summary
+        },
         interrupted: life.is_interrupted(),
         status: life.outlive()?,
         spent,
         began,
         ended,
     })
+}
+
+/// A measurement under way, and its observer.
+struct Rounds<'a, O> {
+    observer: &'a mut O,
+    session: Session,
+    packets: Option<Packets>,
+    containers: Option<Containers>,
+    last_look: LastLook,
+    ticks: Ticks,
+    /// Go on when the target has ended.
+    keep: bool,
+}
+
+impl<'a, O: Observer> Rounds<'a, O> {
+    fn start(
+        measurement: &Measurement<'_>,
+        facts: Facts,
+        options: &Options,
+        observer: &'a mut O,
+    ) -> Result<Self> {
+        let session = Session::start_with(facts, options)?;
+        tell_what_is_left_alone(&session, options)?;
+        let packets = match observer.wants_packets() {
+            true => Some(Packets::start(&packets_of(options))?),
+            false => None,
+        };
+        Ok(Self {
+            session,
+            packets,
+            containers: observer.wants_containers().then(Containers::of_host),
+            last_look: LastLook::of(measurement),
+            ticks: Ticks::of(observer),
+            keep: measurement.target.keep,
+            observer,
+        })
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        self.observer.open(&self.session.look()?);
+        self.ticks = Ticks::of(self.observer);
+        Ok(())
+    }
+
+    /// Do what a round of [`Life::last`] does.
+    fn round(&mut self, left: Option<Duration>, signal: BorrowedFd<'_>) -> Result<bool> {
+        self.wait(left, signal)?;
+        if let Some(refusal) = self.session.take_refusal() {
+            complain_of(refusal);
+        }
+        if let Some(objection) = self.session.take_nic_objection() {
+            complain(format_args!(
+                "no NIC is asked for stamps any more: {objection}"
+            ));
+        }
+        if self.last_look.is_due() {
+            self.observer.open(&self.session.look()?);
+        }
+        self.pass_waits_on();
+        if self.ticks.is_due() {
+            let mut summary = self.session.summary();
+            summary.groups = self.session.groups()?;
+            self.observer.interval_is_over(&summary)?;
+        }
+        if self.observer.wants_ended_waits() {
+            self.observer.waits(&Waits {
+                list: self.session.ended_waits(),
+                ..Waits::default()
+            });
+        }
+        let ends = self.session.has_outlived_its_target() && !self.keep;
+        Ok(self.observer.round_is_over() && !ends)
+    }
+
+    /// Wait for messages and packets, and pass them on.
+    fn wait(&mut self, left: Option<Duration>, signal: BorrowedFd<'_>) -> Result<()> {
+        let (observer, containers) = (&mut *self.observer, &mut self.containers);
+        let mut left = self.ticks.until(self.last_look.until(left).or(left));
+        let mut others = vec![signal];
+        if let Some(packets) = &mut self.packets {
+            let patience = packets.patience();
+            left = Some(left.map_or(patience, |left| left.min(patience)));
+            others.push((*packets).as_fd());
+        }
+        self.session.wait(left, &others, &mut |message| {
+            tell(observer, containers, message);
+        })?;
+        if let Some(packets) = &mut self.packets {
+            packets.wait(Some(Duration::ZERO), &[], &mut |packet| {
+                observer.packet(packet)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn pass_waits_on(&mut self) {
+        match self.session.new_waits() {
+            [] => {}
+            ended => self.observer.ended(ended),
+        }
+        match self.session.new_unix_waits() {
+            [] => {}
+            ended => self.observer.unix(ended),
+        }
+    }
+
+    /// Take what was under way when the measurement ended.
+    fn end(&mut self, has_ended: bool) -> Result<()> {
+        let (observer, containers) = (&mut *self.observer, &mut self.containers);
+        if has_ended || self.session.has_outlived_its_target() {
+            self.session.settle(PATIENCE, &mut |message| {
+                tell(observer, containers, message);
+            })?;
+        }
+        let waits = self.session.waits()?;
+        if !observer.diagnoses() {
+            for told in untold(&waits) {
+                complain(format_args!("{told}"));
+            }
+        }
+        observer.waits(&waits);
+        Ok(())
+    }
+
+    /// End the session, with the capabilities that this takes.
+    fn stop(mut self) -> Result<Summary> {
+        let observer = self.observer;
+        if let Some(packets) = self.packets {
+            let lost = packets.stop(&mut |packet| observer.packet(packet))?;
+            observer.lost_packets(lost);
+        }
+        give_back(&mut self.session);
+        let summary = self.session.stop(&mut |message| {
+            tell(observer, &mut self.containers, message);
+        })?;
+        observer.round_is_over();
+        Ok(summary)
+    }
 }
 
 /// Name the counts of waits that are too small for lack of room.
