@@ -8,6 +8,7 @@ mod spelled;
 mod table;
 mod taken;
 mod values;
+mod wrong_word;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -57,7 +58,7 @@ pub(crate) fn line(error: &clap::Error, arguments: &[OsString]) -> Option<String
         .or_else(|| spelled::instead(error, arguments))
         .or_else(|| of_files(&words))
         .or_else(|| of_filter(error, &words))
-        .or_else(|| hint(&words, is_program, |word| Path::new(word).exists()))
+        .or_else(|| wrong_word::hint(&words, is_program, |word| Path::new(word).exists()))
         .or_else(|| misused::line(error, &words))
 }
 
@@ -237,123 +238,6 @@ fn of_filter(error: &clap::Error, words: &[String]) -> Option<String> {
         );
     }
     instead
-}
-
-/// Return a hint if the first word after the subcommand and its options begins no filter. The name
-/// of a program with arguments is a command, a name alone is a process.
-fn hint(
-    arguments: &[String],
-    is_program: impl Fn(&str) -> bool,
-    is_file: impl Fn(&str) -> bool,
-) -> Option<String> {
-    let [subcommand, behind @ ..] = arguments else {
-        return None;
-    };
-    if behind.first().is_some_and(|word| word == "--explain-words") {
-        return Some(
-            "the words of all output are explained by: sockstamp --explain-words".to_owned(),
-        );
-    }
-    if !MEASURING.contains(&subcommand.as_str()) || behind.iter().any(|argument| argument == "--") {
-        return None;
-    }
-    let (options, words) = behind.split_at(first_word(subcommand, behind)?);
-    let [word, rest @ ..] = words else {
-        return None;
-    };
-    let begin = [std::slice::from_ref(subcommand), options].concat();
-    // Add words to what stands before the first wrong one, and the words behind it.
-    let with = |added: &[&str], behind: &[String]| {
-        let added: Vec<_> = added.iter().map(|&word| word.to_owned()).collect();
-        typed(&[&begin[..], &added, behind].concat())
-    };
-    // The words behind it may be wrong, too.
-    let rest_taken = |added: &[&str]| {
-        let added: Vec<_> = added.iter().map(|&word| word.to_owned()).collect();
-        let line = [&begin[..], &added, rest].concat();
-        if is_taken(&line) { rest } else { &[] }
-    };
-    if let [.., before] = options
-        && values::UNITS.contains(&word.as_str())
-        && before.parse::<f64>().is_ok()
-    {
-        let time = format!("{}{word}", quoted(before));
-        let place = begin.len() - 1;
-        let line = typed(&[&begin[..place], &[time], rest].concat());
-        return Some(format!("a time is one word: {line}"));
-    }
-    if subcommand == "record" && is_recording(word) {
-        let added = ["-o", word];
-        return Some(format!(
-            "to write to it: {}",
-            with(&added, rest_taken(&added))
-        ));
-    }
-    let is_read = is_recording(word) || is_file(word) && READING.contains(&subcommand.as_str());
-    if is_read {
-        let report = [&["report".to_owned()], words].concat();
-        return Some(match READING.contains(&subcommand.as_str()) {
-            true => format!(
-                "to read recordings: {}",
-                with(&["-r", word], rest_taken(&["-r", word]))
-            ),
-            false if is_taken(&report) => format!("to read a recording: {}", typed(&report)),
-            false => format!("to read a recording: sockstamp report {}", quoted(word)),
-        });
-    }
-    if let [.., option, name] = options
-        && option == "--netns"
-        && is_file(&format!("/run/netns/{word}"))
-    {
-        let names = format!("{name},{word}");
-        let line = typed(&[&begin[..begin.len() - 1], &[names], rest].concat());
-        return Some(format!("several network namespaces are one word: {line}"));
-    }
-    if word == "state" {
-        return Some(format!(
-            "a filter has no states, which `ss state` has: write {}",
-            typed(&begin)
-        ));
-    }
-    let is_name = word
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
-    if !is_name || FILTER_WORDS.contains(&word.as_str()) {
-        return None;
-    }
-    if let Some(line) = of_time(&begin, word, rest).or_else(|| of_stage(word)) {
-        return Some(line);
-    }
-    let runs_commands = !["top", "stuck"].contains(&subcommand.as_str());
-    if let Some(line) = of_word(&begin, words) {
-        return Some(line);
-    }
-    let as_process = [&begin[..], &["--comm".to_owned(), word.clone()], rest].concat();
-    let has_options = rest.first().is_some_and(|next| next.starts_with('-'));
-    let is_process = has_options && is_taken(&as_process);
-    if !rest.is_empty() && runs_commands && is_program(word) && !is_process {
-        return Some(format!("to run a command: {}", with(&["--"], words)));
-    }
-    if word.parse::<u32>().is_ok() {
-        return of_number(&begin, word, rest);
-    }
-    if rest.is_empty() && is_interface(word, is_file) {
-        let option = if subcommand == "doctor" {
-            "--nic"
-        } else {
-            "--interface"
-        };
-        return Some(format!("for an interface: {}", with(&[option, word], rest)));
-    }
-    let rest = rest_taken(&[]);
-    // The kernel keeps the beginning of a program's name, without its folder.
-    let name: String = (word.rsplit('/').next()?.chars())
-        .take(LONGEST_NAME)
-        .collect();
-    Some(format!(
-        "is a filter word missing (host, net, port)? For a process: {}",
-        with(&["--comm", &name], rest)
-    ))
 }
 
 /// Return what to type for a time that stands alone.
