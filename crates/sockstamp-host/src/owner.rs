@@ -211,8 +211,8 @@ fn meant(found: Vec<Found>) -> Option<Vec<Found>> {
 fn look(asked: &BTreeSet<Ends>, process: &Path) -> Vec<(Ends, Line)> {
     let own = addresses(process);
     let is_own = |ends: &&Ends| own.contains(&canonical(ends.remote).ip());
-    let asked: Vec<Ends> = asked.iter().filter(is_own).copied().collect();
-    if asked.is_empty() {
+    let asked = Asked::new(asked.iter().filter(is_own).copied());
+    if asked.by_port.is_empty() {
         return Vec::new();
     }
     let mut found = Vec::new();
@@ -221,22 +221,49 @@ fn look(asked: &BTreeSet<Ends>, process: &Path) -> Vec<(Ends, Line)> {
         // A connection that nobody has accepted yet has no inode: its listener's process has it.
         let lines = text.lines().filter_map(Line::read);
         for line in lines.filter(|line| line.inode != 0) {
-            found.extend(matching(&asked, line).map(|ends| (ends, line)));
+            found.extend(asked.matching(line).map(|ends| (ends, line)));
         }
     }
     found
 }
 
-/// Return which of these the socket is the other end of.
-fn matching(asked: &[Ends], line: Line) -> impl Iterator<Item = Ends> {
-    let Line { local, remote, .. } = line;
-    let is_it = move |ends: &&Ends| {
-        let service = canonical(ends.remote);
-        let is_here =
-            local == service || local.ip().is_unspecified() && local.port() == service.port();
-        is_here && (remote.port() == 0 || remote == canonical(ends.local))
-    };
-    asked.iter().filter(is_it).copied()
+/// Connections whose other ends are looked for. Users may have very many, in lists that are as long:
+/// a socket is not compared with each.
+#[derive(Debug, Default)]
+struct Asked {
+    /// By the service, and the end that asks.
+    by_ends: BTreeMap<(SocketAddr, SocketAddr), Vec<Ends>>,
+    /// By the port of the service.
+    by_port: BTreeMap<u16, Vec<Ends>>,
+}
+
+impl Asked {
+    fn new(asked: impl Iterator<Item = Ends>) -> Self {
+        let mut all = Self::default();
+        for ends in asked {
+            let (service, own) = (canonical(ends.remote), canonical(ends.local));
+            all.by_ends.entry((service, own)).or_default().push(ends);
+            all.by_port.entry(service.port()).or_default().push(ends);
+        }
+        all
+    }
+
+    /// Return which of these the socket is the other end of.
+    fn matching(&self, line: Line) -> impl Iterator<Item = Ends> {
+        let Line { local, remote, .. } = line;
+        let is_it = move |ends: &&Ends| {
+            let service = canonical(ends.remote);
+            let is_here =
+                local == service || local.ip().is_unspecified() && local.port() == service.port();
+            is_here && (remote.port() == 0 || remote == canonical(ends.local))
+        };
+        let is_connection = remote.port() != 0 && !local.ip().is_unspecified();
+        let near = match is_connection {
+            true => self.by_ends.get(&(local, remote)),
+            false => self.by_port.get(&local.port()),
+        };
+        near.into_iter().flatten().filter(is_it).copied()
+    }
 }
 
 /// Return the addresses of a process' namespace, from proc(5)'s `fib_trie` and `if_inet6`.
@@ -368,6 +395,46 @@ mod tests {
         let trie = format!("Main:\n{routes}Local:\n     |-- 10.77.0.2\n        /32 host LOCAL\n");
         let found: Vec<IpAddr> = v4_of(trie.as_bytes()).collect();
         assert_eq!(found, ["10.77.0.2".parse::<IpAddr>().unwrap()]);
+    }
+
+    /// As of a user who has as many connections as a list may be long.
+    #[test]
+    fn very_many_connections_are_found_in_a_list_as_long() {
+        const MANY: u32 = 20_000;
+        let service: SocketAddr = "127.0.0.1:80".parse().unwrap();
+        let own = |number: u32| SocketAddr::from((Ipv6Addr::from(u128::from(number)), 9));
+        let ends = |number| Ends {
+            netns: NetnsInode(1),
+            local: own(number),
+            remote: service,
+        };
+        let line = |remote| Line {
+            local: service,
+            remote,
+            state: 1,
+            sent: 0,
+            queue: 0,
+            inode: 1,
+        };
+        let asked = Asked::new((1..=MANY).map(ends));
+        let begun = Instant::now();
+        for number in 1..=MANY {
+            let found: Vec<_> = asked.matching(line(own(number))).collect();
+            assert_eq!(found, [ends(number)]);
+        }
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "{:?}",
+            begun.elapsed()
+        );
+        // A listener has all.
+        let listener = line(SocketAddr::from(([0; 4], 0)));
+        assert_eq!(asked.matching(listener).count(), MANY as usize);
+        let elsewhere = Line {
+            local: "127.0.0.2:80".parse().unwrap(),
+            ..line(own(1))
+        };
+        assert_eq!(asked.matching(elsewhere).count(), 0);
     }
 
     #[test]
