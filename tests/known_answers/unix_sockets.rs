@@ -41,6 +41,43 @@ for _ in range(5):
 print(spent)
 ";
 
+/// Asks five times, and reads each answer of two parts; prints the nanoseconds until the first one.
+const READS_PARTS: &str = "
+import socket, sys, time
+c = socket.socket(socket.AF_UNIX); c.connect(sys.argv[1]); spent = 0
+for _ in range(5):
+    begun = time.monotonic_ns(); c.sendall(b'question'); first = c.recv(6)
+    spent += time.monotonic_ns() - begun
+    while len(first) < 12: first += c.recv(12)
+    time.sleep(0.01)
+print(spent)
+";
+
+/// Answers on as many connections as come.
+const SERVES_MANY: &str = "
+import resource, select, socket, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (20000, 20000))
+s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(50)
+loop, kept = select.epoll(), {}
+loop.register(s, 1)
+while True:
+    for of, _ in loop.poll():
+        if of == s.fileno():
+            c = s.accept()[0]; kept[c.fileno()] = c; loop.register(c, 1)
+        elif kept[of].recv(99): kept[of].send(b'answer')
+        else: loop.unregister(of); del kept[of]
+";
+
+/// Asks once on each of many connections, and keeps them.
+const ASKS_MANY: &str = "
+import resource, socket, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (20000, 20000))
+kept = []
+for _ in range(int(sys.argv[2])):
+    c = socket.socket(socket.AF_UNIX); c.connect(sys.argv[1]); kept.append(c)
+    c.sendall(b'question'); c.recv(99)
+";
+
 /// Asks once, and reads whatever comes for three seconds.
 const LISTENS: &str = "
 import socket, sys, time
@@ -65,10 +102,14 @@ struct Service {
 
 impl Service {
     fn start(host: &Host, options: [&str; 3]) -> Self {
+        Self::of(host, SERVES, &options)
+    }
+
+    fn of(host: &Host, script: &str, options: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("service");
         let mut command = host.command("python3");
-        command.args(["-c", SERVES]).arg(&path).args(options);
+        command.args(["-c", script]).arg(&path).args(options);
         let process = Process::spawn(command).unwrap();
         wait_until("the service is there", || path.exists());
         Self { folder, process }
@@ -136,6 +177,45 @@ fn a_slow_service_behind_a_unix_socket_is_found_with_the_time_of_its_client() {
             Ok(())
         });
     }
+}
+
+/// The client's own clock tells when the first part of each came.
+#[test]
+fn an_answer_in_two_parts_over_a_unix_socket_takes_until_the_first() {
+    let host = Host::new("unix").unwrap();
+    let service = Service::start(&host, ["0.1", "2", "0.2"]);
+    within_attempts(|| {
+        let (spent, report) = measured(&host, READS_PARTS, &service.path(), &[]);
+        let spent: u64 = spent.trim().parse().unwrap();
+        let waits = waits(&report);
+        let found: u64 = waits.iter().map(|wait| number(&wait["lasted_ns"])).sum();
+        assert_eq!(waits.len(), 5);
+        match found <= spent && found * 100 >= spent * 95 {
+            true => Ok(()),
+            false => Err(format!("{found} of {spent} ns")),
+        }
+    });
+}
+
+/// The programs have room for so many connections.
+const ROOM: u64 = 8192;
+/// Whether a map is full is known to some: its counter is divided between CPUs.
+const BATCH: u64 = 64;
+
+#[test]
+fn connections_over_unix_sockets_without_room_are_counted() {
+    const OTHERS: u64 = 200;
+    let host = Host::new("unix").unwrap();
+    let service = Service::of(&host, SERVES_MANY, &[]);
+    let all = (ROOM + OTHERS).to_string();
+    let (_, report) = measured(&host, ASKS_MANY, &service.path(), &[&all]);
+    let notes = report["diagnosis"]["notes"].as_array().unwrap().iter();
+    let mut notes = notes.filter_map(Value::as_str);
+    let note = notes.find(|note| note.contains("counts of quick waits"));
+    let count = note.and_then(|note| note.split(' ').next()?.parse::<u64>().ok());
+    let count = count.unwrap_or_else(|| panic!("{}", report["diagnosis"]));
+    let expected = OTHERS - BATCH..=OTHERS + BATCH;
+    assert!(expected.contains(&count), "{count}");
 }
 
 #[test]

@@ -181,16 +181,13 @@ static __always_inline __u8 pauses_after(const struct exchange *exchange)
 
 /*
  * The open question is answered after `ns`. Return NO_PAIR() of the reason why that is not the time
- * of an answer, or 0; `reason`: such a reason that is known already. A global function, so that the
- * verifier walks it once, and what follows not once per way through it.
+ * of an answer, or 0; `reason`: such a reason that is known already.
  */
-__noinline __u32 exchange_answered(struct exchange *exchange, __u32 reason, __u64 ns)
+static __always_inline __u32 exchange_settled(struct exchange *exchange, __u32 reason, __u64 ns)
 {
 	bool crowded, several;
 	__u8 time = octave(ns);
 
-	if (!exchange)
-		return reason;
 	crowded = exchange->doubts >= DOUBTS;
 	several = exchange->unpaired;
 	exchange->open = false;
@@ -208,6 +205,15 @@ __noinline __u32 exchange_answered(struct exchange *exchange, __u32 reason, __u6
 	if (!reason)
 		exchange->pauses = pauses_after(exchange);
 	return reason ?: exchange->doubts >= DOUBTS ? NO_PAIR(MULTIPLEXED) : 0;
+}
+
+/*
+ * Do the same as a global function, so that the verifier walks it once, and what follows not once
+ * per way through it.
+ */
+__noinline __u32 exchange_answered(struct exchange *exchange, __u32 reason, __u64 ns)
+{
+	return exchange ? exchange_settled(exchange, reason, ns) : reason;
 }
 
 /* The end that answers sends more, and nothing was asked since its last bytes, `gap` ago. */

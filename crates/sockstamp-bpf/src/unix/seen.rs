@@ -51,17 +51,19 @@ impl Looked {
     /// Return true if a question is open that is known to be one.
     fn is_asked(&self) -> bool {
         // Bytes that came just when it was asked may be its answer.
-        self.flow.since != 0 && self.flow.doubted == 0 && self.flow.heard < self.flow.since
+        self.flow.course.since != 0
+            && self.flow.course.doubted == 0
+            && self.flow.course.heard < self.flow.course.since
     }
 
     fn wait(&self, end: End) -> UnixWait {
-        let lasted = Nanos(self.at.saturating_sub(self.flow.since));
+        let lasted = Nanos(self.at.saturating_sub(self.flow.course.since));
         wait(
             &self.flow.ends,
-            self.flow.since,
+            self.flow.course.since,
             lasted,
             end,
-            self.flow.bytes,
+            self.flow.course.bytes,
         )
     }
 }
@@ -114,7 +116,9 @@ impl Seen {
         }
         let before = self.before.remove(&looked.flow.ends.cookie);
         let same = before.filter(|before| {
-            before.flow.since == looked.flow.since && before.flow.watched != 0 && looked.is_asked()
+            before.flow.course.since == looked.flow.course.since
+                && before.flow.course.watched != 0
+                && looked.is_asked()
         });
         let failed = u64::from(same.is_some());
         if let Some(before) = same {
@@ -126,7 +130,7 @@ impl Seen {
     fn close(&mut self, flow: &unix_flow, failed: u64) {
         match attempts(&mut self.closed, &flow.ends) {
             Some(sum) => add(sum, flow, failed),
-            None => self.untold += flow.answered + flow.failed + failed,
+            None => self.untold += flow.course.answered + flow.course.failed + failed,
         }
     }
 
@@ -166,7 +170,7 @@ impl Seen {
             }
             let mut wait = looked.wait(End::Open);
             wait.is_new = !self.older.contains(&wait.inode);
-            if looked.is_asked() && looked.flow.watched != 0 && wait.lasted >= slow {
+            if looked.is_asked() && looked.flow.course.watched != 0 && wait.lasted >= slow {
                 waits.unix.push(wait);
             }
         }
@@ -182,7 +186,7 @@ impl Seen {
 }
 
 fn attempts<'a>(all: &'a mut Counts, ends: &unix_ends) -> Option<&'a mut UnixAttempts> {
-    let (comm, service) = (text(&ends.comm), path(ends));
+    let (comm, service) = (text(&ends.comm), path(&ends.path, ends.path_bytes));
     let key = (comm.clone(), service.clone());
     if all.len() >= COUNTED && !all.contains_key(&key) {
         return None;
@@ -209,15 +213,15 @@ fn since(sum: &UnixAttempts, before: Option<&UnixAttempts>) -> UnixAttempts {
 }
 
 fn add(sum: &mut UnixAttempts, flow: &unix_flow, failed: u64) {
-    let failed = failed + flow.failed;
-    sum.count += flow.answered + failed;
+    let failed = failed + flow.course.failed;
+    sum.count += flow.course.answered + failed;
     sum.failed += failed;
-    sum.sum_ns += u128::from(flow.sum_ns);
+    sum.sum_ns += u128::from(flow.course.sum_ns);
 }
 
 fn wait(ends: &unix_ends, since: u64, lasted: Nanos, end: End, bytes: u64) -> UnixWait {
     UnixWait {
-        service: path(ends),
+        service: path(&ends.path, ends.path_bytes),
         server: (ends.listener != 0).then(|| (ends.listener, Name::default())),
         netns: NetnsInode(ends.netns),
         cookie: SocketCookie(ends.cookie),
@@ -233,18 +237,16 @@ fn wait(ends: &unix_ends, since: u64, lasted: Nanos, end: End, bytes: u64) -> Un
     }
 }
 
-fn text(name: &[c_char]) -> Name {
+pub(crate) fn text(name: &[c_char]) -> Name {
     let bytes: Vec<_> = name.iter().map(|byte| byte.cast_unsigned()).collect();
     let end = bytes.iter().position(|byte| *byte == 0);
     Name::from(&bytes[..end.unwrap_or(bytes.len())])
 }
 
 /// Return a path without the zero that ends it; that of an abstract name begins it.
-fn path(ends: &unix_ends) -> Name {
-    let bytes = usize::try_from(ends.path_bytes)
-        .unwrap_or(0)
-        .min(ends.path.len());
-    let name: Vec<_> = ends.path[..bytes]
+pub(crate) fn path(path: &[c_char], bytes: u32) -> Name {
+    let bytes = usize::try_from(bytes).unwrap_or(0).min(path.len());
+    let name: Vec<_> = path[..bytes]
         .iter()
         .map(|byte| byte.cast_unsigned())
         .collect();
@@ -267,8 +269,8 @@ pub(super) mod tests {
 
     fn asked(cookie: u64, since: u64) -> unix_flow {
         let mut flow = unix_flow::default();
-        (flow.ends.cookie, flow.ends.inode, flow.since) = (cookie, cookie, since);
-        flow.watched = 1;
+        (flow.ends.cookie, flow.ends.inode, flow.course.since) = (cookie, cookie, since);
+        flow.course.watched = 1;
         let path = b"/run/db\0";
         flow.ends.path_bytes = 8;
         for (to, from) in flow.ends.path.iter_mut().zip(path) {
@@ -314,9 +316,9 @@ pub(super) mod tests {
     fn nobody_waits_for_what_is_doubted_or_not_watched() {
         let mut seen = Seen::default();
         let mut doubted = asked(1, MS);
-        doubted.doubted = 1;
+        doubted.course.doubted = 1;
         let mut not_watched = asked(2, MS);
-        not_watched.watched = 0;
+        not_watched.course.watched = 0;
         seen.flow(doubted, true, 900 * MS);
         seen.flow(not_watched, true, 900 * MS);
         seen.looked();
@@ -338,7 +340,7 @@ pub(super) mod tests {
         let mut seen = Seen::default();
         for of in 0..=COUNTED as u64 {
             let mut flow = asked(of, 0);
-            flow.answered = 2;
+            flow.course.answered = 2;
             for (to, from) in flow.ends.comm.iter_mut().zip(format!("{of}").bytes()) {
                 *to = from.cast_signed();
             }
@@ -352,6 +354,9 @@ pub(super) mod tests {
     fn an_abstract_name_begins_with_a_sign() {
         let mut ends = asked(1, 0);
         ends.ends.path[0] = 0;
-        assert_eq!(path(&ends.ends).to_string(), "@run/db\\x00");
+        assert_eq!(
+            path(&ends.ends.path, ends.ends.path_bytes).to_string(),
+            "@run/db\\x00"
+        );
     }
 }

@@ -23,9 +23,8 @@ struct unix_ends {
 	__u64 cgroup; /* ... */
 };
 
-/* A connection of the target's, from its first question on. */
-struct unix_flow {
-	struct unix_ends ends;
+/* The questions of a connection, and their answers. */
+struct unix_course {
 	__u64 since; /* when the open question's last part was sent; 0: none is open */
 	__u64 bytes; /* of that question */
 	__u64 heard; /* when bytes last came */
@@ -33,11 +32,15 @@ struct unix_flow {
 	__u64 answered; /* answers that are known to be their questions' */
 	__u64 failed; /* questions that ended otherwise */
 	__u64 sum_ns; /* of the times of these answers */
-	__u64 fence; /* for order between CPUs alone */
-	__u64 exchange[4]; /* struct exchange */
 	__u8 doubted; /* what is sent may be no question */
 	__u8 watched; /* a task sleeps for it, or an event loop has it: at the last look */
 	__u8 unused[6];
+};
+
+/* A connection of the target's, from its first question on. */
+struct unix_flow {
+	struct unix_ends ends;
+	struct unix_course course;
 };
 
 /* A question whose answer came late, or that ended otherwise. */
