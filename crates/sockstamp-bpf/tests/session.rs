@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -364,5 +365,57 @@ fn packets_end_the_wait_of_their_caller() {
     while count == 0 {
         assert!(packets.patience() < Duration::from_millis(100));
         count = wait(&mut packets);
+    }
+}
+
+/// Both ends are of this process; the one that answers does so late.
+fn serve_late(path: &std::path::Path, delay: Duration) {
+    let listener = UnixListener::bind(path).unwrap();
+    std::thread::spawn(move || {
+        for peer in listener.incoming() {
+            let mut peer = peer.unwrap();
+            std::thread::spawn(move || {
+                let mut buffer = [0; 64];
+                while peer.read(&mut buffer).is_ok_and(|bytes| bytes > 0) {
+                    std::thread::sleep(delay);
+                    peer.write_all(b"answer").unwrap();
+                }
+            });
+        }
+    });
+}
+
+/// Programs that are always attached, for which nobody looks at what asks.
+#[test]
+fn a_connection_over_a_unix_socket_is_new_if_the_measurement_saw_none_before() {
+    const DELAY: Duration = Duration::from_millis(50);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("service");
+    serve_late(&path, DELAY);
+    let mut older = UnixStream::connect(&path).unwrap();
+    let options = Options {
+        target: Target {
+            pids: vec![std::process::id()],
+            ..Target::default()
+        },
+        waits: Some(Nanos::from_millis(10)),
+        unix: true,
+        ..Options::default()
+    };
+    let mut session = Session::start(&options).unwrap();
+    let mut newer = UnixStream::connect(&path).unwrap();
+    let mut buffer = [0; 64];
+    for client in [&mut older, &mut newer] {
+        client.write_all(b"question").unwrap();
+        client.read(&mut buffer).unwrap();
+    }
+    let waits = session.waits().unwrap().unix;
+    let new: Vec<_> = waits.iter().map(|wait| wait.is_new).collect();
+    assert_eq!(new, [false, true]);
+    assert!(waits.iter().all(|wait| wait.lasted >= Nanos::from(DELAY)));
+    // A ceiling of the cost samples these, too.
+    let names: Vec<_> = session.costs().into_iter().map(|(name, _)| name).collect();
+    for name in ["on_unix_send", "on_unix_data", "on_unix_read"] {
+        assert!(names.iter().any(|one| one == name), "{names:?}");
     }
 }

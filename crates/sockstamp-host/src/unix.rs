@@ -22,6 +22,8 @@ const UNIX_DIAG_PEER: u16 = 2;
 /// Bytes of `struct unix_diag_req` and `struct unix_diag_msg`.
 const REQUEST: usize = 24;
 const MESSAGE: usize = 16;
+/// Where the latter has the inode.
+const INODE: usize = 4;
 
 /// Look through the descriptors of all processes this often at most: a service with many workers
 /// has one of them at each end.
@@ -68,16 +70,21 @@ impl Unix {
         }
     }
 
-    /// Return true for a namespace that was there when these were opened.
+    /// Return the inodes of the Unix sockets of a namespace; `None` where nobody can tell, as of one
+    /// that came after these were opened.
     #[must_use]
-    pub fn knows(&self, netns: NetnsInode) -> bool {
-        self.kernels.contains_key(&netns)
+    pub fn inodes(&self, netns: NetnsInode) -> Option<BTreeSet<u64>> {
+        let kernel = self.kernels.get(&netns)?;
+        let mut inodes = BTreeSet::new();
+        let mut add = |socket: &[u8]| inodes.extend(word(socket, INODE).map(u64::from));
+        netlink::dump(kernel, SOCK_DIAG_BY_FAMILY, &request(0, 0), &mut add).ok()?;
+        Some(inodes)
     }
 
-    /// Return true if there is such a socket, or nobody can tell.
-    #[must_use]
-    pub fn has(&self, netns: NetnsInode, inode: u64) -> bool {
-        !self.kernels.contains_key(&netns) || self.listed(netns, inode).is_some()
+    /// Return the process that holds the end of a connection to a service, by its inode, or another
+    /// one of that service, and its name.
+    pub fn holder(&mut self, path: &Name, inode: u64) -> Option<(u32, Name)> {
+        self.worker(path, inode)
     }
 
     /// Return true if a socket of a namespace has connected to a service, and asks it.
@@ -111,7 +118,12 @@ impl Unix {
     fn listed(&self, netns: NetnsInode, inode: u64) -> Option<Listed> {
         let inode = u32::try_from(inode).ok().filter(|inode| *inode != 0)?;
         let kernel = self.kernels.get(&netns)?;
-        let answer = netlink::ask(kernel, SOCK_DIAG_BY_FAMILY, &request(inode)).ok()?;
+        let answer = netlink::ask(
+            kernel,
+            SOCK_DIAG_BY_FAMILY,
+            &request(inode, UDIAG_SHOW_NAME | UDIAG_SHOW_PEER),
+        )
+        .ok()?;
         Listed::read(&answer)
     }
 
@@ -159,13 +171,13 @@ fn path(name: &[u8]) -> Option<Name> {
     (name.len() > 1).then(|| Name::from(&name[..]))
 }
 
-/// A `struct unix_diag_req` for one socket, by its inode alone.
-fn request(inode: u32) -> [u8; REQUEST] {
+/// A `struct unix_diag_req` for one socket, by its inode alone, or for all: with what to show.
+fn request(inode: u32, show: u32) -> [u8; REQUEST] {
     let mut request = [0; REQUEST];
     request[0] = u8::try_from(libc::AF_UNIX).unwrap_or(0);
     request[4..8].copy_from_slice(&u32::MAX.to_ne_bytes());
     request[8..12].copy_from_slice(&inode.to_ne_bytes());
-    request[12..16].copy_from_slice(&(UDIAG_SHOW_NAME | UDIAG_SHOW_PEER).to_ne_bytes());
+    request[12..16].copy_from_slice(&show.to_ne_bytes());
     request[16..].fill(u8::MAX);
     request
 }
@@ -200,6 +212,12 @@ mod tests {
         assert_eq!(unix.service(home, inode(&served)), Some(None));
         let (one, _other) = UnixStream::pair().unwrap();
         assert_eq!(unix.service(home, inode(&one)), Some(None));
+        let listed = unix.inodes(home).unwrap();
+        let ends = [inode(&client), inode(&served)];
+        assert!(ends.iter().all(|inode| listed.contains(inode)));
+        assert_eq!(unix.holder(&service.path, inode(&served)).unwrap().0, pid);
+        drop(served);
+        assert!(!unix.inodes(home).unwrap().contains(&ends[1]));
         let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         assert_eq!(unix.service(home, inode(&tcp)), None);
     }

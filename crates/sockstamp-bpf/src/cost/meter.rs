@@ -28,6 +28,8 @@ struct Look {
 /// Samples of the cost of programs.
 pub(super) struct Meter {
     programs: Vec<OwnedFd>,
+    /// Those that come and go with what the target does.
+    passing: Vec<OwnedFd>,
     look: Option<Look>,
     process: (u64, u64),
 }
@@ -37,9 +39,16 @@ impl Meter {
         let programs = programs.map(OwnedFd::try_clone).collect::<io::Result<_>>();
         Ok(Self {
             programs: programs.tried("keep the programs open")?,
+            passing: Vec::new(),
             look: None,
             process: (monotonic_now(), process_now()),
         })
+    }
+
+    /// Sample these beside the others from now on. A look that has begun did not see them begin.
+    pub(super) fn sample_too(&mut self, programs: Vec<OwnedFd>) {
+        self.passing = programs;
+        self.discard();
     }
 
     /// Begin to count the process's own part.
@@ -96,10 +105,8 @@ impl Meter {
     }
 
     fn spent(&self) -> u64 {
-        let costs = self
-            .programs
-            .iter()
-            .map(|program| ProgramCost::of(program.as_fd()));
+        let programs = self.programs.iter().chain(&self.passing);
+        let costs = programs.map(|program| ProgramCost::of(program.as_fd()));
         costs.map(|cost| cost.time.0 + cost.runs * ENTRY_NS).sum()
     }
 }

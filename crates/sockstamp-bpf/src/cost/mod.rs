@@ -132,6 +132,12 @@ impl Control {
         })
     }
 
+    /// Sample these programs, too, from now on: others came and went before.
+    pub(crate) fn sample_too(&mut self, programs: Vec<OwnedFd>) {
+        self.meter.sample_too(programs);
+        self.due_in(OFTEN);
+    }
+
     /// Take the CPU time of giving the sockets' bits back, and asking for them again.
     pub(crate) fn saw_walks(&mut self, walks: &Walks) {
         self.governor.saw_walks(walks.whole().as_secs_f64());

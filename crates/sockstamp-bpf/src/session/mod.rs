@@ -89,6 +89,8 @@ pub struct Session {
     skeleton: SockstampSkel<'static>,
     /// The programs that run for messages, by name.
     programs: Vec<(String, OwnedFd)>,
+    /// Those of Unix sockets, while they are attached.
+    passing: Vec<(String, OwnedFd)>,
     // Held because the kernel stamps received packets only while some socket requests it.
     receive_stamping: ReceiveStamping,
     adopted: Adopted,
@@ -431,7 +433,7 @@ impl Session {
     /// Return the cost of each program that runs for messages, by its name.
     #[must_use]
     pub fn costs(&self) -> Vec<(String, ProgramCost)> {
-        let programs = self.programs.iter();
+        let programs = self.programs.iter().chain(&self.passing);
         programs
             .map(|(name, program)| (name.clone(), ProgramCost::of(program.as_fd())))
             .collect()
@@ -523,7 +525,7 @@ impl Session {
     /// Return descriptors of the programs that run for messages, by name, to measure their cost.
     #[must_use]
     pub fn programs(&self) -> Vec<(String, BorrowedFd<'_>)> {
-        let programs = self.programs.iter();
+        let programs = self.programs.iter().chain(&self.passing);
         programs
             .map(|(name, program)| (name.clone(), program.as_fd()))
             .collect()

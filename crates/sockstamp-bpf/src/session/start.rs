@@ -158,6 +158,7 @@ impl Session {
                 .offset,
             banks,
             programs,
+            passing: Vec::new(),
             skeleton,
             receive_stamping,
             adopted: Adopted::default(),
@@ -191,6 +192,7 @@ impl Session {
         session.started = Instant::now();
         session.adopt(&options.target)?;
         session.standby.run(&mut session.skeleton, &session.plan);
+        session.count_unix()?;
         if let Some(cost) = &mut session.cost {
             cost.admit(options.sampling)?;
         }

@@ -1,10 +1,11 @@
 //! The waits of a session: those that have ended, and those that are open.
 
+use std::io;
 use std::sync::atomic::{Ordering, fence};
 
 use sockstamp_model::wait::{UnixWait, Wait, Waits};
 
-use crate::error::Error;
+use crate::error::{Error, Tried};
 use crate::unix::Questions;
 use crate::wait::Waiting;
 
@@ -83,6 +84,24 @@ impl Session {
         if let Some(Err(error)) = self.unix.as_mut().map(Questions::run) {
             self.refusal.get_or_insert(error);
         }
+        if let Err(error) = self.count_unix() {
+            self.refusal.get_or_insert(error);
+        }
+    }
+
+    /// Count what the programs for Unix sockets cost, while there are some.
+    pub(super) fn count_unix(&mut self) -> Result<(), Error> {
+        let changed = self.unix.as_mut().map(Questions::take_changed);
+        let Some(programs) = changed.transpose()?.flatten() else {
+            return Ok(());
+        };
+        if let Some(cost) = &mut self.cost {
+            let programs = programs.iter().map(|(_, program)| program.try_clone());
+            let programs: io::Result<_> = programs.collect();
+            cost.sample_too(programs.tried("keep the programs open")?);
+        }
+        self.passing = programs;
+        Ok(())
     }
 
     /// Do the same as [`new_waits`](Self::new_waits) for questions over Unix sockets.

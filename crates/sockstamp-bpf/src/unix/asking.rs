@@ -21,6 +21,8 @@ const IDLE: u32 = 10;
 pub(super) struct Asking {
     unix: Unix,
     is_always: bool,
+    /// It has looked at what the target had open.
+    has_looked: bool,
     /// Sockets that were looked at.
     known: BTreeSet<u64>,
     /// Sockets that ask.
@@ -34,13 +36,14 @@ impl Asking {
         Self {
             unix,
             is_always: false,
+            has_looked: false,
             known: BTreeSet::new(),
             asking: BTreeSet::new(),
             idle: IDLE,
         }
     }
 
-    /// Do not look: its first question may be its only one.
+    /// Look once, for what is open when measuring begins: the first question may be the only one.
     pub(super) fn is_always(&mut self) {
         self.is_always = true;
     }
@@ -70,9 +73,10 @@ impl Asking {
 
     /// Return true if a process of the target asks, or has asked a while ago.
     pub(super) fn look(&mut self, target: &Target) -> bool {
-        if self.is_always {
+        if self.is_always && self.has_looked {
             return true;
         }
+        self.has_looked = true;
         let mut open = BTreeSet::new();
         for pid in processes(target).into_iter().take(MOST) {
             self.look_at(pid, &mut open);
@@ -83,7 +87,7 @@ impl Asking {
             true => (self.idle + 1).min(IDLE),
             false => 0,
         };
-        self.idle < IDLE
+        self.is_always || self.idle < IDLE
     }
 
     /// Ask the kernel of the sockets that are new.
@@ -106,8 +110,8 @@ fn name_of(pid: u32) -> Option<Name> {
     Some(Name::from(name.trim_ascii_end()))
 }
 
-/// Return the processes of a target.
-fn processes(target: &Target) -> Vec<u32> {
+/// Return the processes of a target that names tasks.
+pub(crate) fn processes(target: &Target) -> Vec<u32> {
     if !target.pids.is_empty() {
         return target.pids.clone();
     }

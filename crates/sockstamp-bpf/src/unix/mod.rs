@@ -5,13 +5,15 @@ mod asking;
 mod programs;
 mod seen;
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read;
-use std::os::fd::{AsFd, AsRawFd};
+use std::io::{self, Read};
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags};
 use sockstamp_host::unix::Unix;
 use sockstamp_model::clock::Nanos;
@@ -27,15 +29,19 @@ use crate::object;
 use crate::opening;
 use crate::options::{Options, Target};
 use crate::privilege::with_capabilities;
+use crate::probe;
 use crate::ring::Ring;
 use crate::select::set_namespaces;
 use crate::skeleton::unix::{UnixSkel, UnixSkelBuilder};
 use crate::target::{Processes, select_tasks};
+use crate::verified;
 
 use asking::Asking;
 use seen::Seen;
 
+pub(crate) use asking::processes;
 pub use programs::PROGRAMS;
+pub(crate) use seen::{path, text};
 
 /// Between two looks: at what the target has open, and at its questions.
 const BETWEEN: Duration = Duration::from_secs(1);
@@ -53,6 +59,8 @@ pub(crate) struct Questions {
     next: Instant,
     /// The kernel has refused the programs.
     refused: bool,
+    /// Programs came or went since this was asked last.
+    changed: bool,
 }
 
 /// The programs, attached.
@@ -78,11 +86,7 @@ impl Questions {
     ) -> Result<Option<Self>, Error> {
         let target = &options.target;
         let is_refused = target.filter.is_some() || target.interface.is_some();
-        let has_hooks = PROGRAMS.iter().all(|program| match program.hook {
-            Hook::Tracepoint(of) => facts.tracepoints.get(&of) != Some(&Some(false)),
-            _ => true,
-        });
-        if is_refused || !has_hooks || !options.unix || !target.names_tasks() {
+        if is_refused || !has_hooks(facts) || !options.unix || !target.names_tasks() {
             return Ok(None);
         }
         let mut questions = Self {
@@ -94,6 +98,7 @@ impl Questions {
             seen: Seen::default(),
             next: Instant::now(),
             refused: false,
+            changed: false,
         };
         if options.on_demand.is_none() {
             questions.asking.is_always();
@@ -143,6 +148,7 @@ impl Questions {
                     loaded => Some(loaded?),
                 };
                 self.seen.begin(self.asking.asking().clone());
+                self.changed = self.loaded.is_some();
             }
             (false, Some(_)) => self.unload(),
             _ => {}
@@ -152,8 +158,18 @@ impl Questions {
 
     /// Detach the programs: nothing is known of connections from now on.
     fn unload(&mut self) {
+        self.changed |= self.loaded.is_some();
         self.loaded = None;
         self.seen.forget_open();
+    }
+
+    /// Return the programs that run for messages, by name, if others did at the last call of this.
+    pub(crate) fn take_changed(&mut self) -> Result<Option<Vec<(String, OwnedFd)>>, Error> {
+        if !mem::take(&mut self.changed) {
+            return Ok(None);
+        }
+        let loaded = self.loaded.as_ref().map(Loaded::for_messages).transpose();
+        loaded.map(|programs| Some(programs.unwrap_or_default()))
     }
 
     /// Return the slow ones that have ended since the last call of this.
@@ -212,11 +228,13 @@ impl Loaded {
         let flows = self.flows()?;
         self.ring.empty(&mut |wait| seen.ended(wait))?;
         let now = monotonic_now();
+        let mut listed = BTreeMap::new();
         for flow in flows {
             let inode = flow.ends.inode;
             let netns = NetnsInode(flow.ends.netns);
-            let is_known = unix.knows(netns);
-            let is_there = is_known && unix.has(netns, inode);
+            let open = listed.entry(netns).or_insert_with(|| unix.inodes(netns));
+            let is_known = open.is_some();
+            let is_there = open.as_ref().is_some_and(|open| open.contains(&inode));
             if !is_there {
                 // Nobody else takes it out.
                 let _ = self
@@ -237,6 +255,23 @@ impl Loaded {
             self.counted = counts;
         }
         Ok(())
+    }
+
+    fn for_messages(&self) -> Result<Vec<(String, OwnedFd)>, Error> {
+        let is_walk = |name: &str| {
+            let mut walks = PROGRAMS
+                .iter()
+                .filter(|one| matches!(one.hook, Hook::Walk(_)));
+            walks.any(|walk| walk.name == name)
+        };
+        let programs = self.skeleton.object().progs();
+        let named =
+            programs.map(|program| (program.name().to_string_lossy().into_owned(), program));
+        let running = named.filter(|(name, _)| !is_walk(name));
+        let opened =
+            running.map(|(name, program)| Ok((name, program.as_fd().try_clone_to_owned()?)));
+        let opened: io::Result<_> = opened.collect();
+        opened.tried("keep the programs for Unix sockets open")
     }
 
     fn flows(&self) -> Result<Vec<unix_flow>, Error> {
@@ -261,6 +296,37 @@ fn name_servers(waits: &mut [UnixWait], mut name: impl FnMut(&mut UnixWait)) {
             false => wait.server = None,
         }
     }
+}
+
+/// Return true if the kernel has the tracepoints of the programs, as far as is known.
+fn has_hooks(facts: &Facts) -> bool {
+    PROGRAMS.iter().all(|program| match program.hook {
+        Hook::Tracepoint(of) => facts.tracepoints.get(&of) != Some(&Some(false)),
+        _ => true,
+    })
+}
+
+/// Load the programs, if this kernel has their hooks, and return the verifier's cost of each, by its
+/// name.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] where the kernel refuses.
+pub fn verified() -> Result<Vec<(String, u32)>, Error> {
+    let facts = probe::facts();
+    if !has_hooks(&facts) {
+        return Ok(Vec::new());
+    }
+    // Each condition adds instructions.
+    let target = Target {
+        pids: vec![1],
+        comms: vec!["one".into()],
+        cgroup: Some("/".into()),
+        netns: vec![NetnsInode(1)],
+        ..Target::default()
+    };
+    let skeleton = load(&target, Nanos(1), facts.casts == Some(true))?;
+    verified::of(skeleton.object())
 }
 
 /// Return the target without processes that have ended: others of it go on.
