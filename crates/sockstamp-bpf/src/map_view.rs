@@ -8,8 +8,8 @@ use memmap2::{MmapOptions, MmapRaw};
 use sockstamp_model::stage::Direction;
 
 use crate::abi::raw::{
-    group as Group, nic_stamp, packet_record, rx_stamps, stuck_socket, tx_stamps, unix_flow,
-    unix_wait, wait_record,
+    group as Group, nic_stamp, packet_record, rx_stamps, stuck_socket, stuck_unix, tx_stamps,
+    unix_flow, unix_wait, wait_record,
 };
 use crate::abi::{Bank, Record};
 
@@ -189,6 +189,16 @@ pub(crate) fn stuck(bytes: &[u8]) -> Option<stuck_socket> {
     // SAFETY: the length is checked above, the read needs no alignment, and every bit pattern is a
     // valid stuck_socket: it consists of integers.
     Some(unsafe { bytes.as_ptr().cast::<stuck_socket>().read_unaligned() })
+}
+
+/// Copy the record of a Unix socket, or return `None` if the bytes are none.
+pub(crate) fn stuck_unix(bytes: &[u8]) -> Option<stuck_unix> {
+    if bytes.len() != size_of::<stuck_unix>() {
+        return None;
+    }
+    // SAFETY: the length is checked above, the read needs no alignment, and every bit pattern is a
+    // valid stuck_unix: it consists of integers.
+    Some(unsafe { bytes.as_ptr().cast::<stuck_unix>().read_unaligned() })
 }
 
 /// Copy the value of a Unix connection, or return `None` if the bytes are none.

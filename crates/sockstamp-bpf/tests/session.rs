@@ -404,10 +404,10 @@ fn a_connection_over_a_unix_socket_is_new_if_the_measurement_saw_none_before() {
     };
     let mut session = Session::start(&options).unwrap();
     let mut newer = UnixStream::connect(&path).unwrap();
-    let mut buffer = [0; 64];
+    let mut buffer = [0; b"answer".len()];
     for client in [&mut older, &mut newer] {
         client.write_all(b"question").unwrap();
-        client.read(&mut buffer).unwrap();
+        client.read_exact(&mut buffer).unwrap();
     }
     let waits = session.waits().unwrap().unix;
     let new: Vec<_> = waits.iter().map(|wait| wait.is_new).collect();

@@ -1,20 +1,40 @@
 //! Everything that waits now, as a list.
 
-use sockstamp_bpf::stuck::{Look, Open};
+use sockstamp_bpf::stuck::{Look, Open, OpenUnix};
 use sockstamp_model::clock::Nanos;
+use sockstamp_model::flow::NetnsInode;
 
 use crate::colour::Brush;
 use crate::numbers::counted;
 use crate::open_waits::{self, Places};
-use crate::peers::{Peer, Peers};
+use crate::peers::{self, Peer, Peers};
 
 /// The waits that no look can know.
-const UNSEEN: &str = "open questions over UDP and waits on Unix sockets leave nothing to see";
+const UNSEEN: &str = "open questions over UDP, and those that event loops behind Unix sockets have \
+                      read, leave nothing to see";
 
 /// Return what waits long enough, the oldest first.
 pub fn listed(look: &Look, slow: Nanos) -> Vec<&Open> {
     let long = |open: &&Open| open.wait.lasted >= slow;
     look.open.iter().filter(long).collect()
+}
+
+/// Do the same for Unix sockets.
+pub fn listed_unix(look: &Look, slow: Nanos) -> Vec<&OpenUnix> {
+    let long = |open: &&OpenUnix| open.wait.lasted >= slow;
+    look.unix.iter().filter(long).collect()
+}
+
+/// Return the network namespaces of what waits long enough.
+pub fn namespaces(look: &Look, slow: Nanos) -> impl Iterator<Item = NetnsInode> + Clone {
+    let all = listed(look, slow)
+        .into_iter()
+        .map(|open| open.wait.flow.netns);
+    let of_unix = listed_unix(look, slow)
+        .into_iter()
+        .map(|open| open.wait.netns);
+    let all: Vec<_> = all.chain(of_unix).collect();
+    all.into_iter()
 }
 
 /// Return what waits as lines, and how many there are, or none; if asked, `why` below each.
@@ -27,12 +47,22 @@ pub fn lines(
     why: bool,
     brush: Brush,
 ) -> Vec<String> {
-    let lines = listed.iter().flat_map(|open| {
+    let of_tcp = listed.iter().map(|open| {
         let peer = peers.get(&open.wait).map(Peer::words);
         let line = open_waits::line(open, places, brush) + &peer.unwrap_or_default();
         let reasons = why.then(|| open_waits::why(&open.wait));
-        [line].into_iter().chain(reasons.into_iter().flatten())
+        let lines = [line].into_iter().chain(reasons.into_iter().flatten());
+        (open.wait.since, lines.collect::<Vec<_>>())
     });
+    let of_unix = listed_unix(look, slow).into_iter().map(|open| {
+        let peer = peers.of_unix(open).map(Peer::words);
+        let server = peer.unwrap_or_else(|| peers::server(open));
+        let line = open_waits::unix_line(open, places, brush) + &server;
+        (open.wait.since, vec![line])
+    });
+    let mut all: Vec<_> = of_tcp.chain(of_unix).collect();
+    all.sort_by_key(|(since, _)| *since);
+    let lines = all.into_iter().flat_map(|(_, lines)| lines);
     lines.chain([count(look, listed, slow)]).collect()
 }
 
@@ -52,7 +82,7 @@ fn count(look: &Look, listed: &[&Open], slow: Nanos) -> String {
             of_unknown_age(unknown.len(), *least, slow),
         ),
     };
-    let count = match listed.len() {
+    let count = match listed.len() + listed_unix(look, slow).len() {
         0 => format!("nothing{known} {slow} or longer"),
         count => format!("{} of {slow} or longer", counted(count as u64, "wait")),
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 use serde::Serialize;
-use sockstamp_bpf::stuck::Open;
+use sockstamp_bpf::stuck::{Open, OpenUnix};
 use sockstamp_explain::diagnosis::tree::Node;
 use sockstamp_explain::diagnosis::{self, Why};
 use sockstamp_host::{netns, places};
@@ -16,12 +16,16 @@ use sockstamp_model::wait::{Connection, Evidence, Kind, Wait};
 use crate::colour::Brush;
 use crate::findings::reasons;
 use crate::interfaces::own_namespace;
+use crate::numbers::counted;
 use crate::paragraph::wrapped;
 use crate::peers::Peer;
-use crate::waits::Waiting;
+use crate::waits::{Server, Waiting};
 
 /// The other reading of a request that an event loop has not answered.
 const PUSHES: &str = ", or pushes when it has something";
+
+/// The queue of a service takes no more.
+const FULL: &str = ", and its queue is full (ss -lx)";
 
 /// Columns of a process and its name.
 const WHO: usize = 22;
@@ -37,8 +41,13 @@ pub struct Places {
 impl Places {
     /// Look the names up if a wait is in another network namespace than we are.
     pub fn of<'a>(waits: impl IntoIterator<Item = &'a Wait>) -> Self {
+        Self::of_namespaces(waits.into_iter().map(|wait| wait.flow.netns))
+    }
+
+    /// Do the same for the namespaces of waits.
+    pub fn of_namespaces(mut namespaces: impl Iterator<Item = NetnsInode>) -> Self {
         let home = own_namespace();
-        let elsewhere = waits.into_iter().any(|wait| wait.flow.netns != home);
+        let elsewhere = namespaces.any(|netns| netns != home);
         let names = match elsewhere {
             true => netns::names(),
             false => BTreeMap::new(),
@@ -47,14 +56,14 @@ impl Places {
     }
 
     /// Do the same for short lines: if all waits are in one namespace, it needs no name.
-    pub fn of_several<'a>(waits: impl IntoIterator<Item = &'a Wait> + Clone) -> Self {
-        let mut namespaces = waits.clone().into_iter().map(|wait| wait.flow.netns);
-        match namespaces.next() {
-            Some(home) if namespaces.all(|other| other == home) => Self {
+    pub fn of_several(namespaces: impl Iterator<Item = NetnsInode> + Clone) -> Self {
+        let mut others = namespaces.clone();
+        match others.next() {
+            Some(home) if others.all(|other| other == home) => Self {
                 home,
                 names: BTreeMap::new(),
             },
-            _ => Self::of(waits),
+            _ => Self::of_namespaces(namespaces),
         }
     }
 
@@ -66,19 +75,35 @@ impl Places {
         }
     }
 
-    fn suffix(&self, wait: &Wait) -> String {
-        netns::seen_from(wait.flow.netns, self.home, &self.names)
+    fn suffix(&self, netns: NetnsInode) -> String {
+        netns::seen_from(netns, self.home, &self.names)
     }
 }
 
 /// Return the line of a wait: its age, whose it is, for whom and what it waits.
 pub fn line(open: &Open, places: &Places, brush: Brush) -> String {
     let wait = &open.wait;
-    let bound = if open.at_least { ">" } else { "" };
-    let age = format!("{:>9}", format!("{bound}{}", wait.lasted));
     // The process' end is there; the peer's may be anywhere.
-    let who = format!("{}/{}{}", wait.pid, wait.comm, places.suffix(wait));
-    format!("{}  {who:<WHO$}  {}", brush.bold(&age), Sentence(open))
+    let who = format!(
+        "{}/{}{}",
+        wait.pid,
+        wait.comm,
+        places.suffix(wait.flow.netns)
+    );
+    put(open.at_least, wait.lasted, &who, &Sentence(open), brush)
+}
+
+/// Return the line of a wait at a Unix socket.
+pub fn unix_line(open: &OpenUnix, places: &Places, brush: Brush) -> String {
+    let wait = &open.wait;
+    let who = format!("{}/{}{}", wait.pid, wait.comm, places.suffix(wait.netns));
+    put(open.at_least, wait.lasted, &who, &UnixSentence(open), brush)
+}
+
+fn put(at_least: bool, age: Nanos, who: &str, what: &dyn fmt::Display, brush: Brush) -> String {
+    let bound = if at_least { ">" } else { "" };
+    let age = format!("{:>9}", format!("{bound}{age}"));
+    format!("{}  {who:<WHO$}  {what}", brush.bold(&age))
 }
 
 /// Return what is behind a wait, as paragraphs: what it is as far as it shows by itself, and what
@@ -112,6 +137,40 @@ impl fmt::Display for Sentence<'_> {
                 let bytes = Bytes(wait.bytes);
                 write!(f, "has not read {bytes} of {peer} on {local}")
             }
+        }
+    }
+}
+
+/// The state of a process that waits at a Unix socket.
+struct UnixSentence<'a>(&'a OpenUnix);
+
+impl fmt::Display for UnixSentence<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let open = self.0;
+        let at = match open.wait.service.is_empty() {
+            true => "a socket without a name",
+            false => &open.wait.service.to_string(),
+        };
+        let count = open.count;
+        let full = if open.is_full { FULL } else { "" };
+        match open.kind {
+            Kind::Accept => write!(f, "has not accepted {} on {at}", of_connections(count)),
+            Kind::Connect => {
+                let connections = of_connections(count);
+                write!(f, "connects to {at}: {connections} not accepted{full}")
+            }
+            Kind::Room => {
+                let messages = counted(count.into(), "message");
+                write!(
+                    f,
+                    "waits for room to send to {at}: {messages} not read{full}"
+                )
+            }
+            _ if count > 0 => write!(
+                f,
+                "waits for an answer of {at}, which has not read the question"
+            ),
+            _ => write!(f, "waits for an answer of {at}"),
         }
     }
 }
@@ -171,7 +230,11 @@ fn syns(evidence: &Evidence) -> String {
 }
 
 fn connections(wait: &Wait) -> String {
-    match wait.members {
+    of_connections(wait.members)
+}
+
+fn of_connections(count: u32) -> String {
+    match count {
         1 => "a connection".to_owned(),
         count => format!("{count} connections"),
     }
@@ -212,6 +275,9 @@ pub struct Json<'a> {
     /// The program at the other end, on this host, if its state keeps the wait from ending.
     #[serde(skip_serializing_if = "Option::is_none")]
     peer: Option<&'a Peer>,
+    /// The process behind a Unix socket, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    server: Option<Server<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<Node>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -231,8 +297,26 @@ impl<'a> Json<'a> {
             or_pushed_to: open.or_pushed_to,
             count: wait.members,
             peer,
+            server: None,
             node,
             why,
+        }
+    }
+
+    /// Do the same for a wait at a Unix socket.
+    pub fn of_unix(open: &'a OpenUnix, peer: Option<&'a Peer>) -> Self {
+        let wait = &open.wait;
+        Self {
+            waiting: Waiting::of_unix(wait, open.kind),
+            cgroup: wait.cgroup.0,
+            age_ns: wait.lasted,
+            at_least: open.at_least,
+            or_pushed_to: false,
+            count: open.count.max(1),
+            peer,
+            server: Server::of(wait),
+            node: None,
+            why: None,
         }
     }
 }
@@ -241,7 +325,7 @@ impl<'a> Json<'a> {
 mod tests {
     use sockstamp_model::clock::Timestamp;
     use sockstamp_model::flow::{CgroupId, Flow, Protocol, SocketCookie};
-    use sockstamp_model::wait::End;
+    use sockstamp_model::wait::{End, UnixWait};
 
     use super::*;
 
@@ -309,6 +393,47 @@ mod tests {
             text,
             "   12.4 s  7/psql@shop             waits for an answer of 10.0.0.2:5432"
         );
+    }
+
+    #[test]
+    fn a_wait_at_a_unix_socket_has_its_path_and_what_is_not_read() {
+        let mut open = OpenUnix {
+            kind: Kind::Answer,
+            wait: UnixWait {
+                service: Name::from("/run/db.sock"),
+                server: None,
+                netns: own_namespace(),
+                cookie: SocketCookie(1),
+                inode: 1,
+                cgroup: CgroupId(0),
+                pid: 7,
+                comm: Name::from("psql"),
+                is_new: false,
+                since: Timestamp::from_nanos(1),
+                lasted: Nanos::from_millis(12_400),
+                end: End::Open,
+                bytes: 0,
+            },
+            at_least: true,
+            count: 0,
+            is_full: false,
+        };
+        let told = |open: &OpenUnix| unix_line(open, &Places::of([]), Brush::default());
+        assert_eq!(
+            told(&open),
+            "  >12.4 s  7/psql                  waits for an answer of /run/db.sock"
+        );
+        open.count = 3;
+        assert!(told(&open).ends_with("/run/db.sock, which has not read the question"));
+        open.kind = Kind::Connect;
+        assert!(told(&open).ends_with("connects to /run/db.sock: 3 connections not accepted"));
+        open.kind = Kind::Accept;
+        assert!(told(&open).ends_with("has not accepted 3 connections on /run/db.sock"));
+        open.is_full = true;
+        assert!(told(&open).ends_with("not accepted, and its queue is full (ss -lx)"));
+        open.is_full = false;
+        open.kind = Kind::Room;
+        assert!(told(&open).ends_with("room to send to /run/db.sock: 3 messages not read"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use anyhow::Result;
 use serde::Serialize;
-use sockstamp_bpf::stuck::Open;
+use sockstamp_bpf::stuck::{Open, OpenUnix};
 use sockstamp_evidence::Tasks;
 use sockstamp_explain::diagnosis::{Sleep, SleepLook};
 use sockstamp_host::accept_queue::{AcceptQueue, AcceptQueues};
@@ -76,26 +76,35 @@ impl Peer {
     }
 }
 
-/// Peers by wait: the namespace, and both ends.
+/// Return the end of a line: the process that a wait at a Unix socket is for.
+pub(crate) fn server(open: &OpenUnix) -> String {
+    match &open.wait.server {
+        Some((pid, comm)) if open.kind != Kind::Accept => format!("; {pid}/{comm} on this host"),
+        _ => String::new(),
+    }
+}
+
+/// Peers by wait: the namespace, and both ends; and processes behind Unix sockets.
 #[derive(Debug, Default)]
-pub struct Peers(BTreeMap<Ends, Peer>);
+pub struct Peers(BTreeMap<Ends, Peer>, BTreeMap<u32, Peer>);
 
 impl Peers {
     /// Look at those of some waits. Tasks are looked at after sockets, so that an answer may have
     /// left in between: of those that are not `unmoved` afterwards, they tell nothing.
     pub fn of(
         listed: &[&Open],
+        unix: &[&OpenUnix],
         owners: &mut Owners,
         unmoved: impl FnOnce() -> Result<BTreeSet<SocketCookie>>,
     ) -> Result<Self> {
-        let mut peers = Self::looked_at(listed, owners);
+        let mut peers = Self::looked_at(listed, unix, owners);
         if peers.0.values().any(|peer| peer.tasks.is_some()) {
             peers.without_tasks_of_moved(listed, &unmoved()?);
         }
         Ok(peers)
     }
 
-    fn looked_at(listed: &[&Open], owners: &mut Owners) -> Self {
+    fn looked_at(listed: &[&Open], unix: &[&OpenUnix], owners: &mut Owners) -> Self {
         let waits = || listed.iter().map(|open| &open.wait);
         let asked: BTreeSet<Ends> = waits().filter(|wait| asks(wait)).map(ends).collect();
         let owners = owners.of(&asked);
@@ -108,7 +117,9 @@ impl Peers {
             }
             _ => None,
         });
-        Self(found.collect())
+        let found = found.collect();
+        let served = unix.iter().filter_map(|open| looks.behind(open));
+        Self(found, served.collect())
     }
 
     fn without_tasks_of_moved(&mut self, listed: &[&Open], unmoved: &BTreeSet<SocketCookie>) {
@@ -130,6 +141,12 @@ impl Peers {
         self.0.retain(|_, peer| {
             peer.tasks.is_some() || peer.state.is_some() || peer.full_queue.is_some()
         });
+    }
+
+    /// Return the program that a wait at a Unix socket is for, if its state keeps that from ending.
+    pub fn of_unix(&self, open: &OpenUnix) -> Option<&Peer> {
+        let (pid, _) = open.wait.server.as_ref()?;
+        self.1.get(pid).filter(|_| open.kind != Kind::Accept)
     }
 
     /// Return the program that a wait is for, if it is known.
@@ -204,6 +221,20 @@ impl Looks {
             comm,
             ..peer
         })
+    }
+
+    /// Return what keeps the service behind a Unix socket from going on.
+    fn behind(&mut self, open: &OpenUnix) -> Option<(u32, Peer)> {
+        let (pid, comm) = open.wait.server.clone()?;
+        // No task reads from a client without an address.
+        let nobody = SocketAddr::from(([0, 0, 0, 0], 0));
+        let peer = peer(Some(self.look(pid)?), nobody);
+        let found = Peer {
+            pid: Some(pid),
+            comm: Some(comm),
+            ..peer
+        };
+        (found.state.is_some() || found.tasks.is_some()).then_some((pid, found))
     }
 
     /// Return what keeps the program itself from an answer that it owes.

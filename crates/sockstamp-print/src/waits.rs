@@ -62,8 +62,19 @@ impl<'a> From<&'a Wait> for Waiting<'a> {
 
 impl<'a> From<&'a UnixWait> for Waiting<'a> {
     fn from(wait: &'a UnixWait) -> Self {
+        Self::of_unix(wait, Kind::Answer)
+    }
+}
+
+impl<'a> Waiting<'a> {
+    /// Return a wait at a Unix socket, of this kind.
+    pub(crate) fn of_unix(wait: &'a UnixWait, kind: Kind) -> Self {
+        let opened = match kind {
+            Kind::Accept => Opened::Accepted,
+            _ => Opened::Connected,
+        };
         Self {
-            kind: Kind::Answer,
+            kind,
             pid: wait.pid,
             comm: &wait.comm,
             protocol: UNIX,
@@ -71,7 +82,7 @@ impl<'a> From<&'a UnixWait> for Waiting<'a> {
             remote: Remote::Path(&wait.service),
             netns: wait.netns.0,
             cookie: wait.cookie.0,
-            opened: Some(Opened::Connected),
+            opened: Some(opened),
             since_ns: wait.since,
             bytes: wait.bytes,
             evidence: &NOTHING,
@@ -91,10 +102,19 @@ pub struct Json<'a> {
     server: Option<Server<'a>>,
 }
 
+/// A process that serves a Unix socket.
 #[derive(Debug, Serialize)]
-struct Server<'a> {
+pub(crate) struct Server<'a> {
     pid: u32,
     comm: &'a Name,
+}
+
+impl<'a> Server<'a> {
+    /// Return that of a wait, where it is known.
+    pub(crate) fn of(wait: &'a UnixWait) -> Option<Self> {
+        let (pid, comm) = wait.server.as_ref()?;
+        Some(Self { pid: *pid, comm })
+    }
 }
 
 impl<'a> From<&'a UnixWait> for Json<'a> {
@@ -103,10 +123,7 @@ impl<'a> From<&'a UnixWait> for Json<'a> {
             waiting: wait.into(),
             end: wait.end,
             lasted_ns: wait.lasted,
-            server: wait
-                .server
-                .as_ref()
-                .map(|(pid, comm)| Server { pid: *pid, comm }),
+            server: Server::of(wait),
         }
     }
 }

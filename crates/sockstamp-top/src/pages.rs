@@ -131,7 +131,7 @@ pub(super) fn waits(app: &App) -> Vec<Line<'static>> {
         return Vec::new();
     };
     let listed = listing::listed(look, app.slow);
-    let places = Places::of_several(listed.iter().map(|open| &open.wait));
+    let places = Places::of_several(listing::namespaces(look, app.slow));
     let lines = listing::lines(
         app.slow,
         look,

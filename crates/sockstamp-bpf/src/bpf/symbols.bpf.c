@@ -13,6 +13,7 @@ __u64 wake_datagram;
 __u64 wake_poll;
 __u64 wake_epoll;
 __u64 wake_uring;
+__u64 wake_sleep;
 
 #define FIND(name, address) bpf_kallsyms_lookup_name(name, sizeof(name), 0, address)
 
@@ -24,6 +25,7 @@ int find_wake_functions(void *ctx)
 	FIND("pollwake", &wake_poll);
 	FIND("ep_poll_callback", &wake_epoll);
 	FIND("io_poll_wake", &wake_uring);
+	FIND("autoremove_wake_function", &wake_sleep);
 	return 0;
 }
 

@@ -587,6 +587,7 @@ struct unix_sock {
 	struct sock sk;
 	struct unix_address *addr;
 	struct sock *peer;
+	struct socket_wq peer_wq;
 };
 
 union flowi_uli {

@@ -27,6 +27,8 @@ pub(crate) struct WakeFunctions {
     pub(crate) poll: u64,
     pub(crate) epoll: u64,
     pub(crate) uring: u64,
+    /// Of most sleeps in a call, those in calls on Unix sockets too.
+    pub(crate) sleep: u64,
 }
 
 impl WakeFunctions {
@@ -50,6 +52,7 @@ impl WakeFunctions {
             poll: address(found.map(|found| found.wake_poll)),
             epoll: address(found.map(|found| found.wake_epoll)),
             uring: address(found.map(|found| found.wake_uring)),
+            sleep: address(found.map(|found| found.wake_sleep)),
         })
     }
 }
@@ -139,6 +142,7 @@ mod tests {
             poll: listed("pollwake"),
             epoll: listed("ep_poll_callback"),
             uring: listed("io_poll_wake"),
+            sleep: listed("autoremove_wake_function"),
         };
         assert_ne!(listed.poll, NO_FUNCTION);
         assert_eq!(WakeFunctions::find().unwrap(), listed);

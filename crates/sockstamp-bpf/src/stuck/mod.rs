@@ -8,14 +8,17 @@ mod judge;
 mod owner;
 mod pair;
 mod programs;
+mod unix;
 mod wait;
 
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt;
+use std::thread;
+use std::time::Duration;
 
-use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{Iter, Link};
 use rustc_hash::FxHashMap;
 use sockstamp_host::{listener, netns};
@@ -23,7 +26,7 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::{Opened, SocketCookie};
 use sockstamp_model::wait::Sending;
 
-use crate::abi::raw::stuck_socket;
+use crate::abi::raw::{stuck_socket, stuck_unix};
 use crate::error::{Error, Tried};
 use crate::facts::Facts;
 use crate::map_view;
@@ -35,11 +38,14 @@ use crate::sched::WakeFunctions;
 use crate::select::{filter, set_namespaces};
 use crate::skeleton::stuck::{StuckSkel, StuckSkelBuilder};
 use crate::target::{Processes, select_tasks};
+use crate::verified;
 use crate::wait::tick_ns;
 
 pub use programs::PROGRAMS;
+pub use unix::OpenUnix;
 pub use wait::Open;
 
+use unix::UnixLooks;
 use wait::History;
 
 /// TCP_LISTEN, include/net/tcp_states.h.
@@ -50,6 +56,10 @@ const LISTEN: u8 = 10;
 pub struct Look {
     /// The waits that go on, the oldest first.
     pub open: Vec<Open>,
+    /// Waits at Unix sockets that go on, the oldest first.
+    pub unix: Vec<OpenUnix>,
+    /// Some at Unix sockets may be waits: two more looks, some time later, show which.
+    pub has_unconfirmed: bool,
     /// Connections that sent data since the first look, or have a rate.
     pub sending: Vec<Sending>,
     /// TCP sockets of the target that were seen, once for each of its processes that holds one.
@@ -70,6 +80,7 @@ pub struct Stuck {
     tick: Nanos,
     /// The looks before, by address of the socket.
     histories: FxHashMap<u64, History>,
+    unix: UnixLooks,
     processes: Processes,
     // Held, so that its inode is no other namespace's.
     _netns: Vec<netns::Held>,
@@ -92,12 +103,18 @@ impl Stuck {
         if let Some(obstacle) = cannot_load(&facts) {
             return Err(obstacle.into());
         }
-        Self::start_on(&facts, target)
+        let is_of_unix = target.filter.is_none() && target.interface.is_none();
+        Self::start_with(&facts, target, is_of_unix)
     }
 
-    /// Do the same on a host of which this is known.
+    /// Do the same on a host of which this is known, without Unix sockets: a session follows the
+    /// questions over these.
     pub(crate) fn start_on(facts: &Facts, target: &Target) -> Result<Self, Error> {
-        let skeleton = load(target, facts.casts == Some(true))?;
+        Self::start_with(facts, target, false)
+    }
+
+    fn start_with(facts: &Facts, target: &Target, is_of_unix: bool) -> Result<Self, Error> {
+        let skeleton = load(target, facts.casts == Some(true), is_of_unix)?;
         let processes = select_tasks(target, &skeleton.maps.pids, &skeleton.maps.comms)?;
         let walk = skeleton.progs.find_stuck_sockets.attach();
         Ok(Self {
@@ -105,6 +122,7 @@ impl Stuck {
             skeleton,
             tick: Nanos(tick_ns()),
             histories: FxHashMap::default(),
+            unix: UnixLooks::new(target),
             processes,
             _netns: target.held.clone(),
         })
@@ -125,7 +143,8 @@ impl Stuck {
     pub fn look(&mut self) -> Result<Look, Error> {
         self.processes.deselect_ended(&self.skeleton.maps.pids)?;
         let before = self.visited();
-        let waited_on = pair::without(self.walk()?, listener::ports);
+        let (found, of_unix) = self.walk()?;
+        let waited_on = pair::without(found, listener::ports);
         let sockets = owner::one_each(waited_on);
         let visited = self.visited() - before;
         let listening = listening(&sockets);
@@ -159,6 +178,7 @@ impl Stuck {
             histories.insert(socket.socket, history);
         }
         self.histories = histories;
+        (look.unix, look.has_unconfirmed) = self.unix.look(of_unix);
         look.open
             .sort_by_key(|open| (open.wait.since, open.wait.flow));
         Ok(look)
@@ -175,10 +195,19 @@ impl Stuck {
             let before = self.histories.get(&socket.socket);
             before.is_some_and(|before| before.is_of(socket))
         };
-        let sockets = self.walk()?.into_iter().filter(is_same);
+        let sockets = self.walk()?.0.into_iter().filter(is_same);
         Ok(sockets
             .map(|socket| SocketCookie(socket.flow.cookie))
             .collect())
+    }
+
+    /// Return the number of instructions that the verifier processed per program.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] where the kernel does not tell.
+    pub fn verified(&self) -> Result<Vec<(String, u32)>, Error> {
+        verified::of(self.skeleton.object())
     }
 
     fn visited(&self) -> u64 {
@@ -186,14 +215,31 @@ impl Stuck {
         counts.map_or(0, |counts| counts.stuck_visited)
     }
 
-    fn walk(&self) -> Result<Vec<stuck_socket>, Error> {
+    fn walk(&self) -> Result<(Vec<stuck_socket>, Vec<stuck_unix>), Error> {
         const STEP: &str = "walk over sockets";
         let mut iterator = Iter::new(&self.link).tried(STEP)?;
         let mut bytes = Vec::new();
+        // A task that has just got a CPU knows the scheduler's time best.
+        thread::sleep(Duration::from_micros(1));
         iterator.read_to_end(&mut bytes).tried(STEP)?;
-        let records = bytes.chunks_exact(size_of::<stuck_socket>());
-        Ok(records.filter_map(map_view::stuck).collect())
+        Ok(records(&bytes))
     }
+}
+
+/// Divide what a walk has written: before each record goes its size, which differs by kind.
+fn records(mut bytes: &[u8]) -> (Vec<stuck_socket>, Vec<stuck_unix>) {
+    const { assert!(size_of::<stuck_socket>() != size_of::<stuck_unix>()) };
+    let (mut sockets, mut of_unix) = (Vec::new(), Vec::new());
+    while let Some((size, rest)) = bytes.split_first_chunk() {
+        let size = usize::try_from(u64::from_ne_bytes(*size)).unwrap_or(usize::MAX);
+        let Some((record, rest)) = rest.split_at_checked(size) else {
+            break;
+        };
+        sockets.extend(map_view::stuck(record));
+        of_unix.extend(map_view::stuck_unix(record));
+        bytes = rest;
+    }
+    (sockets, of_unix)
 }
 
 /// Return the ports on which somebody listens with a backlog of 0, which a child does not show.
@@ -209,7 +255,7 @@ fn is_accepted(socket: &stuck_socket, listening: &BTreeSet<(u32, u16)>) -> bool 
     socket.listened != 0 || listening.contains(&place)
 }
 
-fn load(target: &Target, casts: bool) -> Result<StuckSkel<'static>, Error> {
+fn load(target: &Target, casts: bool, is_of_unix: bool) -> Result<StuckSkel<'static>, Error> {
     let mut open = opening::open(StuckSkelBuilder::default())?;
     let wakes = WakeFunctions::find()?;
     let cgroup = match &target.cgroup {
@@ -231,6 +277,8 @@ fn load(target: &Target, casts: bool) -> Result<StuckSkel<'static>, Error> {
         settings.setting_wake_poll = wakes.poll;
         settings.setting_wake_epoll = wakes.epoll;
         settings.setting_wake_uring = wakes.uring;
+        settings.setting_wake_sleep = wakes.sleep;
+        settings.setting_unix = is_of_unix;
         if let Some(filter) = &target.filter {
             filter::set_filter!(&mut *settings, filter);
         }

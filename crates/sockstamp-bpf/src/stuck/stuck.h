@@ -4,6 +4,7 @@
 #define SOCKSTAMP_STUCK_STUCK_H
 
 #include "abi/abi.h"
+#include "unix/unix.h"
 
 /* The ways in which tasks watch a socket, as bits. */
 enum stuck_watch {
@@ -51,6 +52,43 @@ struct stuck_socket {
 	__u8 no_space; /* a task was told that there is no room */
 	__u8 syn_kept; /* no SYN has left this host */
 	__u8 padding[7];
+};
+
+/* The ways in which a task may wait at a Unix socket. */
+enum stuck_role {
+	STUCK_END, /* of a connection: for data, or for room */
+	STUCK_LISTENS, /* connections wait to be accepted */
+	STUCK_CONNECTS, /* a task waits for room in the queue of a listener */
+	STUCK_SENDS, /* or in that of a socket that reads datagrams */
+};
+
+/* A Unix socket that may be waited on, or a task that waits for room at one. */
+struct stuck_unix {
+	char path[UNIX_PATH_LENGTH]; /* of the service */
+	__u32 path_bytes;
+	char comm[COMM_LENGTH]; /* of the process that holds the socket */
+	char waiter_comm[COMM_LENGTH]; /* of the process of a task that sleeps for it */
+	__u32 pid;
+	__u32 waiter_pid; /* 0: none is known to */
+	__u32 listener; /* the process that began to listen, as SO_PEERCRED has it; 0: not known */
+	__u32 netns;
+	__u32 watch; /* enum stuck_watch */
+	__u32 peer_watch; /* the same of the other end */
+	__u32 unread; /* messages in the queue of the end that is waited for, or connections */
+	__u32 limit; /* a queue is full above it */
+	__u64 oldest; /* the address of the first of them */
+	__u64 socket; /* its address */
+	__u64 inode;
+	__u64 peer_inode; /* 0: it has not been accepted */
+	__u64 cookie;
+	__u64 cgroup;
+	__u64 now; /* CLOCK_MONOTONIC */
+	__u64 slept; /* at least, since the task began to sleep */
+	__u64 switches; /* its sleeps until now */
+	__u8 role; /* enum stuck_role */
+	__u8 asks; /* it has connected to the path */
+	__u8 full; /* it has no room for what a task would send */
+	__u8 padding[5];
 };
 
 #endif

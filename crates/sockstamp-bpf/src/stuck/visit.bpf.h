@@ -11,6 +11,7 @@
 #include "select/filter.bpf.h"
 #include "select/target.bpf.h"
 #include "stuck/stuck.h"
+#include "stuck/unix_visit.bpf.h"
 #include "stuck/watch.bpf.h"
 #include "wait/connection.bpf.h"
 
@@ -183,8 +184,7 @@ static __always_inline void stuck_describe(struct stuck_socket *found,
 
 static __always_inline bool stuck_of_target(const struct task_struct *task, const struct sock *sk)
 {
-	return stuck_selected(sk) && !task_spared(task) &&
-	       (!setting_by_pid || task_selected(task, task->tgid));
+	return stuck_selected(sk) && stuck_task_selected(task);
 }
 
 /*
@@ -219,6 +219,13 @@ static __always_inline bool stuck_tcp(const struct task_struct *task, struct soc
 	return true;
 }
 
+/* A walk begins. */
+static __always_inline void stuck_begin(void)
+{
+	stuck_senders = 0;
+	unix_sleep_clock_begin();
+}
+
 static __always_inline void stuck_visit(struct bpf_iter__task_file *ctx,
 					const struct task_struct *task, struct file *file)
 {
@@ -227,10 +234,14 @@ static __always_inline void stuck_visit(struct bpf_iter__task_file *ctx,
 	bool waits;
 
 	if (!ctx->meta->seq_num)
-		stuck_senders = 0;
+		stuck_begin();
 	if (!socket)
 		return;
 	sk = socket->sk;
+	if (sk && sk->__sk_common.skc_family == AF_UNIX) {
+		stuck_unix_visit(ctx->meta->seq, task, sk);
+		return;
+	}
 	if (!sk || (sk->sk_protocol != IPPROTO_TCP && sk->sk_protocol != IPPROTO_MPTCP))
 		return;
 	if (!stuck_of_target(task, sk))
@@ -242,7 +253,7 @@ static __always_inline void stuck_visit(struct bpf_iter__task_file *ctx,
 	waits = sk->sk_protocol == IPPROTO_TCP ? stuck_tcp(task, sk) :
 						 stuck_mptcp_listener(task, sk);
 	if (waits)
-		bpf_seq_write(ctx->meta->seq, &stuck_found, sizeof(stuck_found));
+		stuck_write(ctx->meta->seq, &stuck_found, sizeof(stuck_found));
 }
 
 #endif

@@ -18,7 +18,7 @@ use sockstamp_bpf::stuck::{Look, Open};
 use sockstamp_host::owner::Owners;
 use sockstamp_model::clock::Nanos;
 use sockstamp_print::destination::Stream;
-use sockstamp_print::listing::{doubtful, lines, listed};
+use sockstamp_print::listing::{doubtful, lines, listed, listed_unix, namespaces};
 use sockstamp_print::open_waits::{self, Places};
 use sockstamp_print::output::{self, Format};
 use sockstamp_print::peers::Peers;
@@ -55,9 +55,10 @@ fn once(options: &Options, stuck: &mut Stuck, output: &mut dyn Write) -> Result<
     let mut owners = Owners::default();
     let (listed, peers) = with_peers(&look, options.slow.into(), stuck, &mut owners)?;
     tell(options, &look, &listed, &peers, output)?;
-    Ok(match listed[..] {
-        [_, ..] if options.fail => ExitCode::from(WAITING),
-        _ => ExitCode::SUCCESS,
+    let waits = !listed.is_empty() || !listed_unix(&look, options.slow.into()).is_empty();
+    Ok(match waits && options.fail {
+        true => ExitCode::from(WAITING),
+        false => ExitCode::SUCCESS,
     })
 }
 
@@ -65,12 +66,21 @@ fn once(options: &Options, stuck: &mut Stuck, output: &mut dyn Write) -> Result<
 fn look_now(slow: Duration, stuck: &mut Stuck) -> Result<Look> {
     /// Longest delay before the list.
     const PATIENCE: Duration = Duration::from_millis(100);
-    let look = stuck.look()?;
-    if !look.has_least_ages && !look.has_unwatched_requests {
-        return Ok(look);
+    /// An event loop may be busy for so long.
+    const BRIEFLY: Duration = Duration::from_millis(50);
+    let mut look = stuck.look()?;
+    let patience = slow.min(PATIENCE);
+    if look.has_least_ages || look.has_unwatched_requests {
+        thread::sleep(patience);
+        look = stuck.look()?;
     }
-    thread::sleep(slow.min(PATIENCE));
-    Ok(stuck.look()?)
+    for _ in 0..2 {
+        if look.has_unconfirmed {
+            thread::sleep(patience.max(BRIEFLY));
+            look = stuck.look()?;
+        }
+    }
+    Ok(look)
 }
 
 fn look_for(time: Duration, stuck: &mut Stuck) -> Result<Look> {
@@ -125,7 +135,8 @@ fn with_peers<'a>(
     owners: &mut Owners,
 ) -> Result<(Vec<&'a Open>, Peers)> {
     let listed = listed(look, slow);
-    let peers = Peers::of(&listed, owners, || Ok(stuck.unmoved()?))?;
+    let unix = listed_unix(look, slow);
+    let peers = Peers::of(&listed, &unix, owners, || Ok(stuck.unmoved()?))?;
     Ok((listed, peers))
 }
 
@@ -139,7 +150,7 @@ fn tell(
 ) -> Result<()> {
     let brush = options.colours.brush_for(&options.output, Stream::Output);
     let slow = options.slow.into();
-    let places = Places::of(listed.iter().map(|open| &open.wait));
+    let places = Places::of_namespaces(namespaces(look, slow));
     let printed = match options.format {
         Format::Text => lines(slow, look, listed, peers, &places, options.why, brush)
             .into_iter()
@@ -169,16 +180,24 @@ fn json(
     listed: &[&Open],
     peers: &Peers,
 ) -> io::Result<()> {
+    let slow = Nanos::from(options.slow);
+    let of_tcp = listed.iter().map(|open| {
+        let json = open_waits::Json::new(open, peers.get(&open.wait), options.why);
+        (open.wait.since, json)
+    });
+    let of_unix = listed_unix(look, slow).into_iter().map(|open| {
+        let json = open_waits::Json::of_unix(open, peers.of_unix(open));
+        (open.wait.since, json)
+    });
+    let mut waits: Vec<_> = of_tcp.chain(of_unix).collect();
+    waits.sort_by_key(|(since, _)| *since);
     let object = Json {
         version: VERSION,
-        slow_ns: Nanos::from(options.slow),
+        slow_ns: slow,
         sockets: look.visited,
-        of_unknown_age: doubtful(look, options.slow.into()).count(),
+        of_unknown_age: doubtful(look, slow).count(),
         unseen: ["udp", "unix"],
-        waits: listed
-            .iter()
-            .map(|open| open_waits::Json::new(open, peers.get(&open.wait), options.why))
-            .collect(),
+        waits: waits.into_iter().map(|(_, json)| json).collect(),
     };
     escape::json(&mut *output, &object)?;
     writeln!(output)

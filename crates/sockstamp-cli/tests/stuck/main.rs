@@ -11,6 +11,7 @@ use with::{sockstamp, wait_until};
 
 mod claims;
 mod ordinary;
+mod unix;
 
 /// The pairs of `programs.py` start one after the other, on a busy host slowly.
 const PATIENCE: Duration = Duration::from_secs(60);
