@@ -202,8 +202,9 @@ impl Case {
     /// Return the services that have answered anything.
     pub(super) fn answering(&self) -> BTreeSet<&Key> {
         let tried = self.tried.iter();
-        let answering = tried.filter(|(key, tried)| key.root == Node::Service && tried.count > 0);
-        answering.map(|(key, _)| key).collect()
+        let has_answered =
+            |(key, tried): &(&Key, &Tried)| key.root == Node::Service && tried.count > tried.failed;
+        tried.filter(has_answered).map(|(key, _)| key).collect()
     }
 
     /// Return true if connections to a port of this host were served, or wait for that.

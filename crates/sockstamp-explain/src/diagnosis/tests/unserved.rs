@@ -95,6 +95,21 @@ fn clients_that_give_up_had_asked_if_the_service_answers_at_all() {
     );
 }
 
+/// As of a collector of logs, whose clients each close after a line: none was answered.
+#[test]
+fn requests_that_failed_show_no_service_that_answers() {
+    let told = |failed| {
+        let mut case = Case::new(Scope::default());
+        case.waits(&Waits {
+            list: requests(End::ClosedByPeer, 1_000, 0),
+            attempts: vec![tried(Kind::Service, "10.0.0.1:80", 4, failed)],
+            ..Waits::default()
+        });
+        case.diagnose(&summary()).findings.len()
+    };
+    assert_eq!([told(4), told(0)], [0, 1]);
+}
+
 /// A connection to which a service pushes now and then, as a subscriber's, tells nothing of the
 /// requests of others.
 #[test]
