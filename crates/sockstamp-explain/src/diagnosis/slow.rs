@@ -116,6 +116,8 @@ pub(super) struct Seen {
     pub(super) is_untaken: bool,
     /// Something was sent on its connection before.
     pub(super) has_answered: bool,
+    /// Something was sent on its connection after the last data that came.
+    pub(super) has_sent_since: bool,
     /// The program watches its connection for more: it may push, or owe no answer.
     pub(super) may_push: bool,
     /// The pause of the connection before it.

@@ -50,6 +50,7 @@ impl Case {
             !self
                 .own_pairs
                 .contains(&(flow.netns, flow.local, flow.remote))
+                && !unserved::was_answered(wait)
         });
         for wait in &mut waits {
             wait.is_new &= !self.older.contains(&wait.flow.cookie);

@@ -26,6 +26,12 @@ pub(in crate::diagnosis) fn has_ended(wait: &Slow) -> bool {
     is_unserved(wait) && wait.how != End::Open
 }
 
+/// Return true for a request whose connection had an answer all the same: a process of its own may
+/// have sent it, whose sends are not measured, as of a server that starts one for each connection.
+pub(in crate::diagnosis) fn was_answered(wait: &Slow) -> bool {
+    has_ended(wait) && wait.seen.has_sent_since
+}
+
 /// Mark as `open` what may be no request, and say of the others that tasks sleep, where looks saw
 /// no more. `counted`: services that have answered, also where all of it was quick.
 pub(in crate::diagnosis) fn settle(

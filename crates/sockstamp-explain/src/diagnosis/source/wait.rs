@@ -99,6 +99,7 @@ fn seen(wait: &Wait) -> Seen {
             .and_then(|ago| ago.checked_sub(wait.lasted.0)),
         is_answered: connection.is_some_and(is_answered),
         has_answered: connection.is_some_and(|connection| connection.sends > 0),
+        has_sent_since: connection.is_some_and(has_sent_since),
         is_dismissed: connection.is_some_and(|connection| match wait.is_served() {
             true => connection.receives > 0,
             false => connection.sends == 0,
@@ -120,6 +121,13 @@ fn seen(wait: &Wait) -> Seen {
         members: wait.members.max(1),
         ..Seen::default()
     }
+}
+
+/// Return true if data was sent after the last data had come, by TCP's own times: a question that
+/// follows an answer at once comes in the same tick, or later.
+fn has_sent_since(connection: &Connection) -> bool {
+    let ago = connection.sent_ago.zip(connection.received_ago);
+    ago.is_some_and(|(sent, received)| sent < received)
 }
 
 /// Return the bytes that are not read, where they leave no window for another segment.

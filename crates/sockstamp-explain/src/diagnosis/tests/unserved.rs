@@ -110,6 +110,28 @@ fn requests_that_failed_show_no_service_that_answers() {
     assert_eq!([told(4), told(0)], [0, 1]);
 }
 
+/// As of a server that starts a process for each connection: the process that accepted it has sent
+/// nothing.
+#[test]
+fn what_another_process_answers_is_answered() {
+    let told = |sent_ago: u64| {
+        let mut list = requests(End::GivenUp, 1_000, 1);
+        for request in &mut list {
+            let connection = request.evidence.connection.as_mut().unwrap();
+            connection.sent_ago = Some(Nanos(sent_ago * MS));
+            connection.received_ago = Some(Nanos(1_000 * MS));
+        }
+        let mut case = Case::new(Scope::default());
+        case.waits(&Waits {
+            list,
+            attempts: vec![tried(Kind::Service, "10.0.0.1:80", 9, 4)],
+            ..Waits::default()
+        });
+        case.diagnose(&summary()).findings.len()
+    };
+    assert_eq!([told(1), told(1_000), told(1_400)], [0, 1, 1]);
+}
+
 /// A connection to which a service pushes now and then, as a subscriber's, tells nothing of the
 /// requests of others.
 #[test]
