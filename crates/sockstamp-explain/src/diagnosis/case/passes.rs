@@ -16,8 +16,8 @@ use crate::diagnosis::descent::deepest;
 use crate::diagnosis::finding::{Diagnosis, Finding};
 use crate::diagnosis::host::{cpu, drops, flips, full, looks, lossy, resolving, theirs, unheard};
 use crate::diagnosis::request::{
-    asking, away, flows, held, lookups, passed, pushes, services, trips, turn, unserved, workers,
-    yielding,
+    announced, asking, away, flows, held, lookups, passed, pushes, services, trips, turn, unserved,
+    workers, yielding,
 };
 use crate::diagnosis::service_time::ServiceTime;
 use crate::diagnosis::slow::{Key, Slow};
@@ -150,6 +150,7 @@ impl Case {
             self.scope.slow,
             &self.sending,
         );
+        announced::mark(&waits, &mut open, &self.tried, self.scope.slow);
         held::mark(&waits, &mut open, &quick);
         let in_time = self.in_time(&waits);
         passed::mark(

@@ -12,7 +12,7 @@ use crate::diagnosis::tally::{Tried, most_at_once};
 use crate::diagnosis::tree::Node;
 
 /// Clients wait as long for news that may not come.
-const LONG: u64 = 1_000_000_000;
+pub(super) const LONG: u64 = 1_000_000_000;
 
 /// People set timers to whole seconds, or to half of one.
 const STEP: u64 = 500_000_000;
@@ -116,7 +116,7 @@ fn are_long_alike(times: &[u64]) -> bool {
 
 /// Return true if these waits end at the same moments, on half of their connections or more each,
 /// of which there are several.
-fn end_as_one(waits: &[Slow], found: &[usize], slow: Nanos) -> bool {
+pub(super) fn end_as_one(waits: &[Slow], found: &[usize], slow: Nanos) -> bool {
     let mut ends: Vec<_> = found.iter().map(|&of| &waits[of]).collect();
     ends.sort_by_key(|wait| wait.end);
     let of = by_socket(waits, found).len();

@@ -1,6 +1,7 @@
 //! Joins the waits of one request, tells requests from what is pushed, and divides what services
 //! take.
 
+pub(super) mod announced;
 pub(super) mod asking;
 pub(super) mod away;
 pub(super) mod flows;
