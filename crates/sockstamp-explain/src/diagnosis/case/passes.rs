@@ -149,6 +149,7 @@ impl Case {
             &self.questions,
             self.scope.slow,
             &self.sending,
+            self.end,
         );
         announced::mark(&waits, &mut open, &self.tried, self.scope.slow);
         held::mark(&waits, &mut open, &quick);

@@ -122,6 +122,7 @@ impl Questions {
         beside: &Rests<'_>,
         sending: &BTreeMap<Socket, Sending>,
         slow: Nanos,
+        end: Option<Moment>,
     ) -> bool {
         let sockets = by_socket(rests);
         let pause = |rest: &&Slow| {
@@ -134,7 +135,9 @@ impl Questions {
         };
         let known: Vec<_> = rests.iter().filter_map(pause).collect();
         let paused: Vec<_> = known.iter().filter(|(_, pause)| *pause > 0).collect();
-        if paused.len() * 2 <= known.len() || self.count == MOST {
+        let unasked = rests.iter().filter(|rest| pause(rest).is_none());
+        let silent = unasked.filter(|rest| is_silent(rest, end)).count();
+        if (paused.len() + silent) * 2 <= known.len() + silent || self.count == MOST {
             return false;
         }
         let since_answer = paused.iter().map(|(rest, pause)| rest + pause).collect();
@@ -172,6 +175,7 @@ pub(in crate::diagnosis) fn mark(
     questions: &Questions,
     slow: Nanos,
     sending: &BTreeMap<Socket, Sending>,
+    end: Option<Moment>,
 ) {
     let mut keys = BTreeMap::<&Key, Vec<usize>>::new();
     for (of, wait) in waits.iter().enumerate() {
@@ -183,7 +187,7 @@ pub(in crate::diagnosis) fn mark(
     for (key, found) in keys {
         let rests: Vec<_> = found.iter().map(|&of| &waits[of]).collect();
         let beside = beside(waits, &rests);
-        let are_pushes = questions.are_pushes(&rests, &beside, sending, slow);
+        let are_pushes = questions.are_pushes(&rests, &beside, sending, slow, end);
         if !are_pushes && !are_few(&rests) {
             continue;
         }
@@ -203,6 +207,14 @@ pub(in crate::diagnosis) fn mark(
             wait.seen.for_news = true;
         }
     }
+}
+
+/// Return true if nothing was asked for as long after the rest of an answer as it took, until the
+/// measurement ended, on a connection that was there before: its program does not ask again once it
+/// has the whole.
+fn is_silent(rest: &Slow, end: Option<Moment>) -> bool {
+    let until = rest.end.saturating_add(rest.time());
+    !rest.is_new && end.is_some_and(|end| until <= end)
 }
 
 /// Return true if these have a third of the time of slow answers: short pauses within those are

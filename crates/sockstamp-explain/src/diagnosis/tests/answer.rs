@@ -223,6 +223,39 @@ fn pieces(answers: &[(&[u64], u64)]) -> Diagnosis {
     case.diagnose(&summary())
 }
 
+/// As people in a chat who say nothing more.
+#[test]
+fn a_connection_that_asks_no_more_does_not_wait_for_the_rest() {
+    let told = |times: &[u64], end: u64| {
+        let mut case = Case::new(Scope::default());
+        let mut older = Vec::new();
+        for (of, time) in (0..).zip(times) {
+            let to = flow(&format!("10.0.0.1:4000{of}"), "10.0.0.2:8000");
+            let mut now = 1_000;
+            for pause in [0, 15, 100 + of * 90] {
+                now += pause + time;
+                let mut piece = answer(to, "app", now, 0);
+                piece.opened = Some(Opened::Connected);
+                piece.stages[Stage::PeerAnswer] = None;
+                piece.stages[Stage::PeerRest] = Some(Nanos(time * MS));
+                case.message(&piece);
+            }
+            older.push(to.cookie);
+        }
+        case.waits(&Waits {
+            older,
+            ..Waits::default()
+        });
+        case.ends(Timestamp::from_nanos(end * MS));
+        case.diagnose(&summary()).findings.len()
+    };
+    let news = [300, 90, 750, 500];
+    assert_eq!(told(&news, 8_000), 0);
+    // It may ask again after the measurement; or all answers take as long.
+    assert_eq!(told(&news, 1_200), 1);
+    assert_eq!(told(&[300, 301, 302, 300], 8_000), 1);
+}
+
 /// As a chat, and as a stream of events on a connection that asks other things, too.
 #[test]
 fn what_comes_whatever_was_asked_may_be_pushed() {
