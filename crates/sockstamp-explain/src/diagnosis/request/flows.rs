@@ -278,7 +278,11 @@ pub(in crate::diagnosis) fn irregular(
     let mut seldom = BTreeMap::<&Key, Vec<Vec<usize>>>::new();
     let mut mark = |key: &Key, connections: &[Vec<usize>]| {
         let count = connections.iter().map(Vec::len).sum::<usize>();
-        let is_quick = quick.get(key).is_some_and(|quick| *quick >= count as u64);
+        let all = connections.iter().flatten();
+        let answered = all.filter(|&&of| waits[of].how != End::Open).count();
+        let is_quick = quick
+            .get(key)
+            .is_some_and(|quick| *quick >= answered as u64);
         if count >= LEAST && is_quick && is_irregular(waits, connections, sending) {
             connections.iter().flatten().for_each(|&of| open[of] = true);
         }
@@ -298,7 +302,8 @@ pub(in crate::diagnosis) fn irregular(
                 _ => one.sends,
             });
             let slow = of_root.len() as u64;
-            if asked.is_none_or(|asked| slow * 2 < u64::from(asked)) {
+            // Workers ask a few other things for each job.
+            if asked.is_none_or(|asked| slow * 3 < u64::from(asked)) {
                 continue;
             }
             match of_root.len() < LEAST {
