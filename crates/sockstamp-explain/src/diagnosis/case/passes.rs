@@ -178,7 +178,7 @@ impl Case {
         unserved::settle(&mut waits, &mut open, &self.sending, &self.answering());
         let services = services::sum(&waits, &open, &served);
         let mut held = yielding::between(&waits);
-        pace::waited_for(&mut waits, &held);
+        pace::waited_for(&mut waits, &held, &self.sending);
         let besides = yielding::throttled_besides(&waits, &held, self.scope.slow);
         open.resize(open.len() + besides.len(), false);
         held.resize(held.len() + besides.len(), None);

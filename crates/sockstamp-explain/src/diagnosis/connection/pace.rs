@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use sockstamp_model::flow::Flow;
 use sockstamp_model::wait::{Connection, End, Sending};
 
 use super::clocks;
 use crate::diagnosis::evidence::sleep::{Sleep, Slept};
 use crate::diagnosis::finding::Finding;
 use crate::diagnosis::host::cpu::union;
-use crate::diagnosis::slow::{Role, Slow, Socket};
+use crate::diagnosis::slow::{self, Role, Slow, Socket};
 use crate::diagnosis::tally::{Account, Counted};
 use crate::diagnosis::tree::Node;
 use crate::diagnosis::worth::OCCASIONS;
@@ -45,8 +46,12 @@ fn has_small_window(sending: &Sending) -> bool {
 
 /// Note the waits that waits of other connections hold for, for half of their time: an event loop
 /// that reads a little late meanwhile waits for another thing. Note, too, beside which no request
-/// of another was open.
-pub(in crate::diagnosis) fn waited_for(waits: &mut [Slow], held: &[Option<usize>]) {
+/// of another was open, and no other connection was pushed to.
+pub(in crate::diagnosis) fn waited_for(
+    waits: &mut [Slow],
+    held: &[Option<usize>],
+    sending: &BTreeMap<Socket, Sending>,
+) {
     let mut shared = BTreeMap::<usize, Vec<(u64, u64)>>::new();
     for (of, by) in held.iter().enumerate() {
         let Some(by) = *by else { continue };
@@ -67,8 +72,16 @@ pub(in crate::diagnosis) fn waited_for(waits: &mut [Slow], held: &[Option<usize>
     for wait in waits.iter_mut().filter(|wait| wait.seen.sets_pace) {
         let others = requests.get(&wait.pid).into_iter().flatten();
         let mut others = others.filter(|(socket, ..)| *socket != wait.socket());
-        wait.seen.is_alone = !others.any(|(_, begin, end)| *begin < wait.end && wait.begin < *end);
+        let is_asked = others.any(|(_, begin, end)| *begin < wait.end && wait.begin < *end);
+        wait.seen.is_alone = !is_asked && !sending.values().any(|one| is_pushed_beside(one, wait));
     }
+}
+
+/// Return true for another connection of a service that is sent more than it asks.
+fn is_pushed_beside(other: &Sending, wait: &Slow) -> bool {
+    let service = |flow: &Flow| (flow.netns, flow.local.port());
+    let is_other = slow::socket(&other.flow) != wait.socket();
+    is_other && service(&other.flow) == service(&wait.flow) && other.sends > other.receives
 }
 
 /// Return true if those that a service answers read at their own pace, and nobody else waits.
@@ -290,7 +303,7 @@ mod tests {
 
     #[test]
     fn nobody_else_waits_where_no_other_request_is_open() {
-        let told = |cookie| {
+        let told_with = |cookie, beside: u32| {
             let to = Flow {
                 cookie: SocketCookie(cookie),
                 ..flow("10.0.0.1:80", "10.0.0.3:50000")
@@ -301,22 +314,31 @@ mod tests {
             let mut case = Case::new(Scope::default());
             pushed().for_each(|message| case.message(&message));
             let clocks = sending(flow("10.0.0.1:80", "10.0.0.2:50000"), Connection::default());
+            let other = sending(flow("10.0.0.1:80", "10.0.0.4:50001"), Connection::default());
+            let other = sockstamp_model::wait::Sending {
+                sends: beside,
+                ..other
+            };
+            let clocks = sockstamp_model::wait::Sending {
+                sends: 300,
+                window: clocks.seen_for,
+                ..clocks
+            };
             case.waits(&Waits {
                 list: vec![request],
-                sending: vec![sockstamp_model::wait::Sending {
-                    sends: 300,
-                    window: clocks.seen_for,
-                    ..clocks
-                }],
+                sending: vec![clocks, other],
                 ..Waits::default()
             });
             let paces = |note: &String| note.contains("the pace itself");
             let notes = case.diagnose(&summary()).notes;
             notes.into_iter().find(paces).unwrap()
         };
+        let told = |cookie| told_with(cookie, 0);
         let own = pushed().next().unwrap().flow.cookie.0;
         assert!(told(own).ends_with("itself, and nobody else waits for it"));
         assert!(told(own + 1).ends_with("the pace itself"));
+        // A loop that sends to one after the other keeps the others waiting.
+        assert!(told_with(own, 9).ends_with("the pace itself"));
     }
 
     #[test]
