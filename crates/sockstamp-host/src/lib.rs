@@ -21,6 +21,7 @@ mod netlink;
 pub mod netns;
 pub mod nic;
 pub mod owner;
+pub mod pipe;
 pub mod places;
 pub mod pressure;
 pub mod queue;

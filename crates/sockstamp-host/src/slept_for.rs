@@ -64,6 +64,8 @@ pub enum Awaited {
     Clients,
     /// Room for what it sends to a peer.
     Room(SocketAddr),
+    /// The same, to a service behind a Unix socket.
+    ServiceRoom(Service),
 }
 
 #[derive(Debug)]
@@ -121,8 +123,11 @@ impl Sockets {
         let netns = netns::of_process(process)?;
         if let Call::Send { fd } = call {
             let inode = descriptors::socket(process, fd)?;
-            let peer = self.socket(process, netns, inode)?.remote?;
-            return Some(Awaited::Room(peer));
+            return match self.socket(process, netns, inode) {
+                Some(socket) => socket.remote.map(Awaited::Room),
+                // A reader of a Unix socket takes too little, as one of /dev/log.
+                None => self.unix.service(netns, inode)?.map(Awaited::ServiceRoom),
+            };
         }
         let descriptors = descriptors?;
         let inodes = descriptors

@@ -8,6 +8,7 @@ use sockstamp_explain::diagnosis::{Sleep, SleepLook};
 use sockstamp_host::clock;
 use sockstamp_host::file_lock::{self, Held};
 use sockstamp_host::memory;
+use sockstamp_host::pipe::Pipes;
 use sockstamp_host::sessions;
 use sockstamp_host::slept_for::{Awaited, Sockets};
 use sockstamp_host::unix::{Service, Unix};
@@ -19,6 +20,7 @@ use super::task::{self, Task, clocks, numbers, of_task, states};
 /// Keeps what later looks need.
 pub(super) struct Looks {
     sockets: Sockets,
+    pipes: Pipes,
     surveys: HashMap<u32, Survey>,
     /// The times for which tasks had run and waited for a CPU, when they were last awake.
     clocks: HashMap<u32, (u64, u64)>,
@@ -32,6 +34,7 @@ impl Looks {
     pub(super) fn new(unix: Unix) -> Self {
         Self {
             sockets: Sockets::new(unix),
+            pipes: Pipes::default(),
             surveys: HashMap::new(),
             clocks: HashMap::new(),
             asleep: HashMap::new(),
@@ -75,6 +78,7 @@ impl Looks {
                     let of = |Held { holder, file }| Sleep::TriedFile(holder, file);
                     Some(tried.map_or(sleep, of))
                 }
+                Some(Sleep::Pipe) => Some(self.piped(number, &mut look)),
                 Some(sleep @ (Sleep::Idle | Sleep::Unix)) => {
                     Some(match self.awaited(sleep, number, &mut look) {
                         // Other tasks serve other clients.
@@ -137,6 +141,10 @@ impl Looks {
                 Sleep::Client(client.ip())
             }
             Some(Awaited::Room(peer)) => Sleep::Room(peer),
+            Some(Awaited::ServiceRoom(service)) => match of_service(service, look) {
+                Sleep::Service(program, path) => Sleep::FullService(program, path),
+                other => other,
+            },
             Some(Awaited::Clients) => {
                 look.for_clients.insert(task);
                 Sleep::Idle
@@ -150,6 +158,20 @@ impl Looks {
                 }
             }
             None => sleep,
+        }
+    }
+
+    /// Name the process at the other end of the pipe that a task sleeps in, and note what its own
+    /// tasks do.
+    fn piped(&mut self, task: u32, look: &mut SleepLook) -> Sleep {
+        let Some(other) = self.pipes.other_end(look.pid, task) else {
+            return Sleep::Pipe;
+        };
+        look.theirs.extend(states(other.pid));
+        let name = Name::from(format!("{} (PID {})", other.name, other.pid));
+        match other.reads {
+            true => Sleep::FullPipe(name),
+            false => Sleep::EmptyPipe(name),
         }
     }
 

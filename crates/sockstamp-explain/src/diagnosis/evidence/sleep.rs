@@ -27,6 +27,8 @@ pub enum Sleep {
     Memory,
     /// A lock on a file.
     FileLock,
+    /// Room for what it sends to such a service, in the call.
+    FullService(Name, Name),
     /// A lock on a file: the program that holds it, and the file.
     HeldFile(Name, Name),
     /// A timer of its own, while another program holds a lock on a file that it has open.
@@ -39,6 +41,10 @@ pub enum Sleep {
     Child,
     /// A pipe.
     Pipe,
+    /// A full pipe, which this program reads.
+    FullPipe(Name),
+    /// An empty pipe, which this program writes.
+    EmptyPipe(Name),
     /// A FIFO that it opens, and whose other end nobody has open.
     Fifo,
     /// A peer behind a Unix socket.
@@ -120,6 +126,8 @@ impl Sleep {
                 | Self::Uninterruptible(_)
                 | Self::Memory
                 | Self::Fifo
+                | Self::FullPipe(_)
+                | Self::FullService(..)
                 | Self::FileLock
                 | Self::HeldFile(..)
                 | Self::SessionLock
@@ -179,6 +187,16 @@ impl Sleep {
             }
             Self::Service(program, path) => {
                 return format!("for {program} at the Unix socket {path}").into();
+            }
+            Self::FullService(program, path) => {
+                return format!("in a send to {program} at the Unix socket {path}, for room")
+                    .into();
+            }
+            Self::FullPipe(reader) => {
+                return format!("a full pipe, which {reader} reads").into();
+            }
+            Self::EmptyPipe(writer) => {
+                return format!("an empty pipe, which {writer} writes").into();
             }
             Self::HeldFile(holder, file) => {
                 return format!("a lock on a file: {holder} holds it ({file})").into();

@@ -350,9 +350,11 @@ fn theirs(sleep: &Sleep, during: &[&SleepLook]) -> Option<Option<Sleep>> {
             *counts.entry(state).or_default() += 1;
         }
     }
-    let is_half = |(_, count): &(_, usize)| {
-        matches!(sleep, Sleep::Service(..)) && count * 2 >= with.clone().count()
-    };
+    let has_other = matches!(
+        sleep,
+        Sleep::Service(..) | Sleep::FullService(..) | Sleep::FullPipe(_) | Sleep::EmptyPipe(_)
+    );
+    let is_half = |(_, count): &(_, usize)| has_other && count * 2 >= with.clone().count();
     let most = counts.into_iter().filter(is_half);
     most.max_by_key(|(state, count)| (!state.as_ref().is_some_and(Sleep::is_idle), *count))
         .map(|(state, _)| state.clone())
