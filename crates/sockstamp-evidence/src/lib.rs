@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use sockstamp_explain::diagnosis::{Case, Unseen};
 use sockstamp_host::owner::Ends;
-use sockstamp_host::{cut, pressure};
+use sockstamp_host::{cut, pressure, sessions};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
@@ -123,6 +123,12 @@ impl Evidence {
         for wait in waits.iter().filter(served) {
             self.sleeps.add(wait.pid);
             self.pairs.look(wait.pid, &wait.flow);
+        }
+        // Who listens may have started those that accept.
+        let listening = waits.iter().filter(served);
+        let listening = listening.filter(|wait| wait.kind == Kind::Accept && wait.pid != 0);
+        for pid in listening.map(|wait| wait.pid).collect::<BTreeSet<_>>() {
+            sessions::children(pid).for_each(|child| self.sleeps.add(child));
         }
         let of = |kind| {
             let waits = waits.iter().filter(move |wait| wait.kind == kind);

@@ -19,19 +19,25 @@ pub fn parent(pid: u32) -> Option<u32> {
     after.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
+/// Return the first processes that a process has started.
+pub fn children(pid: u32) -> impl Iterator<Item = u32> {
+    let place = format!("/proc/{pid}/task/{pid}/children");
+    let children = fs::read_to_string(place).unwrap_or_default();
+    let pids = children.split_ascii_whitespace().take(MOST);
+    let pids = pids.filter_map(|pid| pid.parse().ok());
+    pids.collect::<Vec<_>>().into_iter()
+}
+
 /// Return the sessions of a server that are in a transaction or at work, and do not wait for
 /// another one: `PID 7 of 10.0.0.9(40000), idle in transaction`.
 #[must_use]
 pub fn at_work(server: u32) -> Vec<Name> {
-    let place = format!("/proc/{server}/task/{server}/children");
-    let children = fs::read_to_string(place).unwrap_or_default();
-    let children = children.split_ascii_whitespace().take(MOST);
-    let session = |pid: &str| {
-        let title = memory::title(pid.parse().ok()?);
+    let session = |pid: u32| {
+        let title = memory::title(pid);
         let (client, state) = session(title.trim_end())?;
         Some(Name::from(format!("PID {pid} of {client}, {state}")))
     };
-    children.filter_map(session).collect()
+    children(server).filter_map(session).collect()
 }
 
 /// Return the client and the state of a session that is at work, of its title.

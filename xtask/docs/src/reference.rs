@@ -84,15 +84,19 @@ smallest group that carries it. A fault that nobody thought of ends at the right
   end, is pushed to. More that comes after an answer, with pauses, is the rest of it if half of the
   next questions follow at once, or if three quarters of these, or of the pauses, take the same time,
   but for a tenth. Otherwise, or where the next question comes as long after an answer whatever came
-  in between, it may be pushed. A service that sends without a question more often than to one, at
+  in between, it may be pushed; so it is where none comes until the end, on a connection that was
+  there before, or where such rests, of all lengths or at one moment for all, have nine tenths of the
+  time of connections that ask twice as often, and get whole answers otherwise (IDLE of IMAP).
+  A service that sends without a question more often than to one, at
   the same pace, pushes, too: what its client sends are acknowledgements (`stream`). A question after
   a pause, on a connection whose questions are mostly
   answered, is none of these; nor is one that was sent again and never acknowledged; nor is one of
   three connections or more to a service that a program opens one after the other; nor is one to a
   name server.
 - *Irregular*: three slow answers or more, for half of the time that their connections were seen,
-  of which one takes three times as long as another, are a note if the service gives as many answers
-  at once: work from a queue, or news. One or two rests of answers, on connections that were there
+  of which one takes three times as long as another, are a note if the service gives three quarters as
+  many answers at once: work from a queue, or news. One or two rests of answers, on connections that
+  were there
   before, are a note, too.
 - *A connection for each request*: a connect and the questions after it, each within SLOW of the one
   before, are one wait. Several questions must be answered, half of their time must be the path, and
@@ -117,10 +121,12 @@ smallest group that carries it. A fault that nobody thought of ends at the right
   nobody, have nothing to do. If such a loop answers all connections that always have a question open
   at once, after different times or a second or longer, no others need be answered at once. So is what is asked of an event loop on this host that watches its
   clients alone, has no child, and was idle at four looks of five, with no timer of its own seen:
-  another client ends such a wait. So are requests that take a second or longer and the same time,
+  another client ends such a wait, also where somebody waits for it, unless half of such answers
+  come when a timer of its own is due. So are requests that take a second or longer and the same time,
   but for a hundredth, if ten times as many are answered at once and no look at tasks shows why. No
   question is held while the tasks of its service sleep, at four looks of five, in a disk, in open()
-  of a FIFO, in a lock of a file or of a database, or, in a process of one task, in any lock; nor
+  of a FIFO, in a send into a full pipe or Unix socket, in a lock of a file or of a database, or, in a
+  process of one task, in any lock; nor
   while all of them that are not in locks are at work: they run, and do so half as often otherwise
   at most, are in a send to a peer that has no room, or sleep for one timer until the answer.
 - *Passed on*: a proxy's question that lasts as long as a request of a client that always has one open
@@ -144,25 +150,33 @@ smallest group that carries it. A fault that nobody thought of ends at the right
   40 ms: the state and the kernel's function in which each sleeps (`/proc/PID/task/TID/wchan`). What
   more of them sleep in than otherwise, at a third of the looks during such waits, is said in place
   of a list. So are threads that ran or waited for a CPU at half of these looks, and half as often
-  otherwise, by their names: those of the Java virtual machine collect garbage. One that waited for
+  otherwise, by their names: those of the Java virtual machine collect garbage. The only task of a
+  process works for its waits, also where no look shows it without one. One that waited for
   a CPU for longer than it ran since the look before (`schedstat`) waited. A task that reads one
   socket, or polls sockets of one peer that its program asked, sleeps for that peer's data, by its
   call and its descriptors (`/proc/PID/task/TID/syscall`, `/proc/PID/fd`): if that is so at half of
   the looks, the service asks, however short each question is. The only task of a process that reads
-  one accepted connection sleeps for that client, and others wait for it. A task that reads the very
+  one accepted connection sleeps for that client, and others wait for it. Where connections wait to
+  be accepted or read, and at four looks of five as many tasks as ever each read the connection of
+  another client, while no task works, these clients keep all workers; so they do four processes of
+  five or more that accepted, or that the listening one has started. Processes of one task each,
+  which work at half of the looks, are too few for more questions at once. A task that reads the very
   connection on which somebody waits for an answer, at four looks of five, waits for more of it: the
   rest of a request was lost, or nothing was asked. While a process of PostgreSQL waits for a lock,
   by its title, other sessions in a transaction or at work are named, by theirs. The service at the other
   end of a Unix socket is named by sock_diag(7), with what its own tasks sleep in; an event loop,
   which watches its clients, too, waits for it if it has something to do, or if the connection was
-  opened less than 2 s ago. A program on this host at the other end of a connection, which is stopped
+  opened less than 2 s ago. So is the process at the other end of a pipe or a FIFO that a task reads
+  or writes, by the descriptors of all processes; eight searches are made for such. A program on
+  this host at the other end of a connection, which is stopped
   or frozen and has not read what it was sent, is named where the tasks of a service wait for its
   clients alone; two searches are made for such programs. Of a process with more than 64 tasks, those are looked at that have run
   in the last second. Looks at tasks take 2 % of a CPU at most: `stat` needed 0.73 s of CPU time
   in 10 s for a service with 509 threads, and 0.63 s for the same one with 11.
 - *Timers*: an event wait that ends by itself (the time in the call of epoll, poll or select) when a
-  slow answer does, at four looks of five, is a timer of the program's own, if its event waits are
-  mostly longer than such answers otherwise.
+  slow answer does, as a look 60 ms before that has it, for four slow answers of five, is a timer of
+  the program's own, if its event waits are mostly longer than such answers otherwise. The time that
+  three quarters of these answers take, but for a tenth, is said.
 - *On this host*: a slow answer of an address that is this host's, in any network namespace, has the
   program of the service as its peer, whose tasks are looked at, too. If two namespaces have the
   address, the connection itself tells which one is meant.

@@ -45,6 +45,7 @@ impl Looks {
     /// Look at the tasks of a process; `None` if it is gone.
     pub(super) fn look(&mut self, pid: u32) -> Option<SleepLook> {
         let mut look = SleepLook {
+            parent: sessions::parent(pid),
             tracer: task::tracer(pid),
             ..SleepLook::new(pid, clock::now().ok()?)
         };

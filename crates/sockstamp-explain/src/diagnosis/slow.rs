@@ -17,6 +17,7 @@ use super::evidence::link::Link;
 use super::evidence::neighbour::{Flips, Neighbour, NextHop};
 use super::evidence::sleep::{Ran, Sleep, Slept};
 use super::evidence::there::There;
+use super::host::looks::few::Few;
 use super::tree::Node;
 use super::words::service;
 
@@ -196,6 +197,10 @@ pub(super) struct Seen {
     pub(super) idle: bool,
     /// Tasks of its program waited for what clients send meanwhile, and asked nobody.
     pub(super) for_clients: bool,
+    /// Its service has fewer tasks than questions.
+    pub(super) few: Option<Few>,
+    /// No timer of the program's own was due when such waits ended.
+    pub(super) has_no_timer: bool,
     /// Tasks of the program worked, or slept, and not for want of something to do.
     pub(super) held_up: bool,
     /// The program that traces its own.

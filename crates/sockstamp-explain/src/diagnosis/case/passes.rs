@@ -169,7 +169,7 @@ impl Case {
         workers::divide(&mut waits, &open);
         looks::note(&mut waits, &open, &self.sleeps);
         held::idle(&waits, &mut open, &quick);
-        held::by_clients(&waits, &mut open);
+        held::by_clients(&mut waits, &mut open);
         held::for_all(&mut waits, &open, self.scope.slow);
         held::alike(&waits, &mut open, &quick);
         held::polls(&mut waits, &mut open, &quick);

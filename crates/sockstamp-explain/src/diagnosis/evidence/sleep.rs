@@ -57,6 +57,9 @@ pub enum Sleep {
     Peer(SocketAddr),
     /// Data of one client, by the only task of a process: others wait for that client.
     Client(IpAddr),
+    /// Data of clients that ask nothing just now, of one by each of so many tasks: no other task
+    /// serves.
+    IdleClients(usize),
     /// Room for what it sends to a peer, in the call.
     Room(SocketAddr),
     /// A standby that has not confirmed, by the process' own title.
@@ -181,6 +184,14 @@ impl Sleep {
             Self::Peer(peer) => return format!("for data of {}", Service(*peer)).into(),
             Self::Client(client) => {
                 return format!("for data of one client, {client}, whom alone they serve").into();
+            }
+            Self::IdleClients(1) => "for one client, which asks nothing: no other task is free",
+            Self::IdleClients(tasks) => {
+                return format!(
+                    "each of {tasks} for a client of its own, which asks nothing: none is free (as many \
+                     workers as connections that are kept open)"
+                )
+                .into();
             }
             Self::Room(peer) => {
                 return format!("in a send to {peer}, for room").into();
@@ -314,6 +325,8 @@ fn waits_for_standby(title: &str) -> bool {
 pub struct SleepLook {
     /// The process.
     pub pid: u32,
+    /// The process that has started it, where that is known.
+    pub parent: Option<u32>,
     /// The moment.
     pub at: Timestamp<Monotonic>,
     /// Its tasks, by their ids, and what each slept in; `None` for one that did not.
@@ -345,6 +358,7 @@ impl SleepLook {
     pub const fn new(pid: u32, at: Timestamp<Monotonic>) -> Self {
         Self {
             pid,
+            parent: None,
             at,
             tasks: BTreeMap::new(),
             ran: Vec::new(),
@@ -432,6 +446,8 @@ pub(in crate::diagnosis) struct Slept {
     pub(in crate::diagnosis) theirs: Option<Option<Sleep>>,
     /// Sessions that were in a transaction or at work, at half of the looks.
     pub(in crate::diagnosis) sessions: Vec<Name>,
+    /// Most waits that a timer ends last so long.
+    pub(in crate::diagnosis) usual: Option<Nanos>,
 }
 
 impl Slept {
@@ -442,6 +458,7 @@ impl Slept {
             of,
             theirs: None,
             sessions: Vec::new(),
+            usual: None,
         }
     }
 
@@ -456,8 +473,11 @@ impl Slept {
             Some(Some(sleep)) => format!("; its tasks sleep meanwhile: {}", sleep.words()),
         };
         let sessions = sessions(sleep, self.sessions.iter());
+        let usual = self.usual.map_or_else(String::new, |time| {
+            format!(", that mostly ends such a wait after {time}")
+        });
         format!(
-            "{}, at {looks} of {of} looks{theirs}{sessions}",
+            "{}{usual}, at {looks} of {of} looks{theirs}{sessions}",
             sleep.words()
         )
     }

@@ -132,7 +132,8 @@ pub(super) fn end_as_one(waits: &[Slow], found: &[usize], slow: Nanos) -> bool {
 
 /// Mark what an event loop here, which asks nobody, answers when news come: nothing but another
 /// client ends such a wait, or a timer that is not seen to. Those that have not ended are left.
-pub(in crate::diagnosis) fn by_clients(waits: &[Slow], open: &mut [bool]) {
+pub(in crate::diagnosis) fn by_clients(waits: &mut [Slow], open: &mut [bool]) {
+    let mut news = Vec::new();
     for (_, found) in by_key(waits) {
         let is_held = |of: &usize| {
             let wait = &waits[*of];
@@ -145,9 +146,12 @@ pub(in crate::diagnosis) fn by_clients(waits: &[Slow], open: &mut [bool]) {
         // A question that is open for much longer than any other may have been forgotten.
         let longest = ended(waits, &held).into_iter().max().unwrap_or(0);
         let is_as_long = |of: &usize| waits[*of].time() <= longest.saturating_mul(3);
-        held.into_iter()
-            .filter(is_as_long)
-            .for_each(|of| open[of] = true);
+        news.extend(held.into_iter().filter(is_as_long));
+    }
+    for of in news {
+        open[of] = true;
+        // Who waits for the asker waits for news, too, which no timer of the service ends.
+        waits[of].seen.for_news |= waits[of].seen.has_no_timer;
     }
 }
 

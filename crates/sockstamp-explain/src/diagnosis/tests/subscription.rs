@@ -294,7 +294,11 @@ fn an_event_loop_that_answers_most_at_once_and_some_after_one_long_time_is_polle
             };
             case.there((to.netns, to.remote, to.local), there);
         }
-        case.sleeps((0..90).map(idle_loop));
+        // Timers of its own may end any of them.
+        case.sleeps((0..90).map(|at| SleepLook {
+            ends_after: [(20, Nanos(150 * MS))].into(),
+            ..idle_loop(at)
+        }));
         let attempts = Attempts {
             comm: "proxy".into(),
             ..tried(Kind::Answer, "10.0.0.2:8080", all, 0)

@@ -4,12 +4,16 @@
 //! in a lock because they have nothing to do. So looks during such waits are held against looks
 //! without: what more of its tasks sleep in than otherwise is what the waits are for.
 
+pub(in crate::diagnosis) mod few;
+mod kept;
 #[cfg(test)]
 mod tests;
+mod timers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::canonical;
 use sockstamp_model::name::Name;
 use sockstamp_model::wait::End;
@@ -17,6 +21,8 @@ use sockstamp_model::wait::End;
 use crate::diagnosis::evidence::sleep::{self, Ran, Sleep, SleepLook, Slept};
 use crate::diagnosis::slow::{Key, Role, Slow};
 use crate::diagnosis::tree::Node;
+use few::Few;
+use timers::Timed;
 
 /// As many looks show something.
 const LEAST: usize = 3;
@@ -39,7 +45,7 @@ fn process(wait: &Slow) -> u32 {
 /// pushed to, on a connection that always has a question `open`, tell nothing of other waits. What
 /// failed may have met another process than what was answered.
 pub(in crate::diagnosis) fn note(waits: &mut [Slow], open: &[bool], looks: &[SleepLook]) {
-    name_acceptors(waits);
+    let acceptors = name_acceptors(waits);
     let mut keys = BTreeMap::<(&Key, bool), [Vec<&Slow>; 2]>::new();
     let known = waits.iter().zip(open);
     for (wait, is_open) in known.filter(|(wait, _)| process(wait) != 0) {
@@ -58,23 +64,59 @@ pub(in crate::diagnosis) fn note(waits: &mut [Slow], open: &[bool], looks: &[Sle
         ((key.clone(), fails), find(waits, others, looks))
     };
     let found: BTreeMap<(Key, bool), Found> = keys.iter().map(find).collect();
-    for wait in waits {
+    for wait in &mut *waits {
         if let Some(found) = found.get(&(wait.key.clone(), wait.is_failure())) {
             wait.seen.slept.clone_from(&found.slept);
             wait.seen.ran.clone_from(&found.ran);
             wait.seen.asleep_in.clone_from(&found.asleep_in);
             wait.seen.idle = found.is_idle;
             wait.seen.for_clients = found.is_for_clients;
+            wait.seen.few = found.few;
+            wait.seen.has_no_timer = found.has_no_timer;
             wait.seen.held_up = found.is_held_up;
             wait.seen.tracer.clone_from(&found.tracer);
             ask(wait);
         }
     }
+    note_kept(waits, &acceptors, looks);
+}
+
+/// Note of connections that wait to be accepted that clients keep the processes that accept, of
+/// which there are several: those that did, or those that who listens has started.
+fn note_kept(waits: &mut [Slow], acceptors: &BTreeMap<Key, BTreeSet<u32>>, looks: &[SleepLook]) {
+    let mut services = BTreeMap::<(Key, u32), Vec<&mut Slow>>::new();
+    for wait in waits
+        .iter_mut()
+        .filter(|wait| wait.key.root == Node::Accept)
+    {
+        let of = (wait.key.clone(), wait.pid);
+        services.entry(of).or_default().push(wait);
+    }
+    for ((key, pid), waiting) in services {
+        let is_on = |look: &&SleepLook| {
+            let at = look.at.as_nanos();
+            let mut waits = waiting.iter();
+            waits.any(|wait| wait.begin < at && at < wait.end)
+        };
+        let during: Vec<_> = looks.iter().filter(is_on).collect();
+        let started = during
+            .iter()
+            .filter(|look| pid != 0 && look.parent == Some(pid));
+        let started: BTreeSet<_> = started.map(|look| look.pid).collect();
+        let known = acceptors.get(&key).filter(|pids| pids.len() > 1);
+        let Some(slept) = kept::all_processes(&during, known.unwrap_or(&started)) else {
+            continue;
+        };
+        for wait in waiting {
+            wait.seen.slept = Some(slept.clone());
+        }
+    }
 }
 
 /// Give connections that nobody accepts to the process that accepted others of the service. A
-/// listener is known by who began to listen, as a master does whose workers accept.
-fn name_acceptors(waits: &mut [Slow]) {
+/// listener is known by who began to listen, as a master does whose workers accept. Return who
+/// accepted those of each service.
+fn name_acceptors(waits: &mut [Slow]) -> BTreeMap<Key, BTreeSet<u32>> {
     let mut acceptors = BTreeMap::<Key, BTreeSet<u32>>::new();
     for wait in waits.iter().filter(|wait| wait.key.root == Node::Accept) {
         if wait.how == End::Data && wait.pid != 0 {
@@ -92,6 +134,7 @@ fn name_acceptors(waits: &mut [Slow]) {
             _ => {}
         }
     }
+    acceptors
 }
 
 /// Tell that tasks of some processes were not looked at.
@@ -148,6 +191,10 @@ struct Found {
     is_idle: bool,
     /// The tasks waited for clients, and asked nobody, at four looks of five.
     is_for_clients: bool,
+    /// Fewer tasks than questions.
+    few: Option<Few>,
+    /// Waits of theirs ended when no timer of theirs did.
+    has_no_timer: bool,
     /// The tasks worked, or did not sleep for want of something to do, at four looks of five.
     is_held_up: bool,
     /// The program that traced theirs at half of the looks.
@@ -171,6 +218,7 @@ fn find(waits: &[&Slow], others: &[&Slow], looks: &[SleepLook]) -> Found {
         || of_these.collect::<Vec<_>>(),
         |looks| looks.iter().collect(),
     );
+    let timed = Timed::new(waits, &of_these);
     let of_these = of_these.into_iter();
     let (during, without): (Vec<_>, Vec<_>) = of_these.partition(|look| goes_on(waits, look));
     let without: Vec<_> = without
@@ -182,8 +230,11 @@ fn find(waits: &[&Slow], others: &[&Slow], looks: &[SleepLook]) -> Found {
     let alone = during.iter().filter(|look| are_for_clients(look)).count();
     let is_mostly = |looks: usize| during.len() >= LEAST && looks * 5 >= during.len() * 4;
     Found {
+        few: few::find(waits, &during),
+        has_no_timer: timed.are_few(),
         slept: for_more(waits, &during)
-            .or_else(|| own_timer(waits, &during, &without))
+            .or_else(|| kept::by_idle_clients(waits, &during, &usual))
+            .or_else(|| own_timer(&timed, waits, &during, &without))
             .or_else(|| slept(&during, &usual)),
         ran: ran(&during, &without),
         asleep_in: asleep_in(&during),
@@ -199,7 +250,7 @@ fn find(waits: &[&Slow], others: &[&Slow], looks: &[SleepLook]) -> Found {
 /// ends. A task that waits for news goes back to its event wait, or sleeps again and again. Where
 /// other tasks wait for clients of their own, one sends as seldom without such waits.
 fn at_work(waits: &[&Slow], during: &[&SleepLook], usual: &Usual<'_>) -> usize {
-    let runs_more = ran(during, usual.without).is_some();
+    let runs_more = usual.without.len() >= LEAST && ran(during, usual.without).is_some();
     let naps = naps_once(waits, during);
     let works = |sleep: &Option<Sleep>| match sleep {
         None => runs_more,
@@ -300,11 +351,9 @@ fn slept(during: &[&SleepLook], usual: &Usual<'_>) -> Option<Slept> {
         let part = if sleep.is_held_up() { 6 } else { 3 };
         let is_often = of >= LEAST && beyond.len() * part >= of;
         let slept = Slept {
-            sleep: sleep.clone(),
-            looks: beyond.len(),
-            of,
             theirs: theirs(sleep, during),
             sessions: sessions(during),
+            ..Slept::new(sleep.clone(), beyond.len(), of)
         };
         is_often.then(|| (beyond.iter().sum::<usize>(), slept))
     };
@@ -340,7 +389,7 @@ fn asleep_in(during: &[&SleepLook]) -> Vec<Sleep> {
     often.map(|(state, _)| state.clone()).collect()
 }
 
-/// Return what tasks of a service at the other end of a Unix socket did at half of the looks.
+/// Return what tasks at the other end of a Unix socket or a pipe did at half of the looks.
 fn theirs(sleep: &Sleep, during: &[&SleepLook]) -> Option<Option<Sleep>> {
     let mut counts = BTreeMap::<_, usize>::new();
     let with = during.iter().filter(|look| !look.theirs.is_empty());
@@ -408,33 +457,26 @@ fn for_more(waits: &[&Slow], during: &[&SleepLook]) -> Option<Slept> {
     (of >= LEAST && looks * 5 >= of * 4).then_some(Slept::new(Sleep::More, looks, of))
 }
 
-/// Timers are as exact as that.
-const TIMER: u64 = 2_000_000;
-
-/// A timer of the program's own ends its waits: at four looks of five, a task waits for events
-/// until the end of a wait, and no longer than that takes. Without such waits it waits longer.
-fn own_timer(waits: &[&Slow], during: &[&SleepLook], without: &[&SleepLook]) -> Option<Slept> {
+/// A timer of the program's own ends its waits. Without such waits it waits longer: one that always
+/// ticks is due at the end of some by chance.
+fn own_timer(
+    timed: &Timed,
+    waits: &[&Slow],
+    during: &[&SleepLook],
+    without: &[&SleepLook],
+) -> Option<Slept> {
     let ended = waits.iter().filter(|wait| wait.how == End::Data);
-    let longest = ended.clone().map(|wait| wait.time()).max()?;
-    let ends = |look: &&&SleepLook| {
-        let at = look.at.as_nanos();
-        let of_this = ended.clone().filter(|wait| process(wait) == look.pid);
-        let mut open = of_this.filter(|wait| wait.begin < at && at < wait.end);
-        open.any(|wait| {
-            let times = (wait.end - at).saturating_sub(TIMER)..=wait.time() + TIMER;
-            look.ends_after
-                .values()
-                .any(|after| times.contains(&after.0))
-        })
-    };
+    let longest = ended.map(|wait| wait.time()).max()?;
     let is_short = |look: &&&SleepLook| {
         let mut times = look.ends_after.values();
-        times.any(|after| after.0 <= longest + TIMER)
+        times.any(|after| after.0 <= longest)
     };
-    let (of, looks) = (during.len(), during.iter().filter(ends).count());
-    let usual = without.iter().filter(is_short).count();
-    let is_often = of >= LEAST && looks * 5 >= of * 4 && usual * 2 <= without.len();
-    is_often.then_some(Slept::new(Sleep::Timer, looks, of))
+    let short = |looks: &[&SleepLook]| looks.iter().filter(is_short).count();
+    let is_own = timed.are_most() && short(without) * 2 <= without.len();
+    is_own.then(|| Slept {
+        usual: timed.usual().map(Nanos),
+        ..Slept::new(Sleep::Timer, short(during), during.len())
+    })
 }
 
 /// Return the threads that did not sleep at half of the looks during waits, and half as often
@@ -442,9 +484,15 @@ fn own_timer(waits: &[&Slow], during: &[&SleepLook], without: &[&SleepLook]) -> 
 fn ran(during: &[&SleepLook], without: &[&SleepLook]) -> Option<Ran> {
     let of = during.len();
     let (now, usual) = (runs(during), runs(without));
+    // Nobody but the only task of a process can work on what it has to answer.
+    let are_alone = during.iter().all(|look| look.tasks.len() == 1);
     let is_more = |name: &str, looks: usize| {
         let (usual, _) = usual.get(name).copied().unwrap_or_default();
-        without.len() >= LEAST && usual * 2 * of <= looks * without.len()
+        let is_known = without.len() >= LEAST;
+        match is_known {
+            true => usual * 2 * of <= looks * without.len(),
+            false => are_alone,
+        }
     };
     now.into_iter()
         .filter(|(name, (looks, _))| of >= LEAST && looks * 2 >= of && is_more(name, *looks))

@@ -4,6 +4,7 @@ use sockstamp_model::fixture;
 use sockstamp_model::stage::Direction;
 
 use super::*;
+use crate::diagnosis::evidence::there::There;
 use crate::diagnosis::slow::{Parts, Seen};
 
 /// A look at two threads: one that serves, and one that only ever sleeps in `other`.
@@ -17,16 +18,20 @@ fn look(ms: u64, serving: Option<Sleep>, other: Sleep) -> SleepLook {
 
 /// Waits of 50 ms, one in 100 ms.
 fn served(looks: &[SleepLook]) -> Seen {
+    seen_of(Node::Service, looks)
+}
+
+fn seen_of(root: Node, looks: &[SleepLook]) -> Seen {
     let flow = fixture::message(Direction::Tx).flow;
     let wait = |of: u64| Slow {
-        key: Key::new(Node::Service, "web".into(), Role::Serves, &flow),
+        key: Key::new(root, "web".into(), Role::Serves, &flow),
         flow,
         pid: 7,
         is_new: false,
         begin: of * 100_000_000,
         end: of * 100_000_000 + 50_000_000,
         weight: 1,
-        parts: Parts::divide(50_000_000, [], Node::ServiceAsleep),
+        parts: Parts::divide(50_000_000, [], root),
         how: End::Data,
         seen: Seen::default(),
     };
@@ -400,4 +405,172 @@ fn what_tasks_sleep_in_otherwise_is_not_what_they_wait_for() {
         told(during(Sleep::Disk, Sleep::Timer).take(2).collect()),
         None
     );
+}
+
+/// As of a pool of two threads, each with a connection that is kept open, and a third one that
+/// waits for one of them.
+#[test]
+fn workers_that_clients_keep_are_named_where_others_wait() {
+    let idle = |port: u16| SocketAddr::from(([10, 0, 0, 9], port));
+    let look = |ms: u64, main: &Option<Sleep>, reads: &[SocketAddr]| SleepLook {
+        tasks: [
+            (7, main.clone()),
+            (8, Some(Sleep::Idle)),
+            (9, Some(Sleep::Idle)),
+        ]
+        .into(),
+        reads: (8..).zip(reads.iter().copied()).collect(),
+        stirred: BTreeSet::from([7, 8, 9]),
+        ..SleepLook::new(7, Timestamp::from_nanos(ms * 1_000_000))
+    };
+    let told = |root, main: Option<Sleep>, reads: &[SocketAddr]| {
+        let looks: Vec<_> = (0..10)
+            .map(|of| look(of * 100 + 25, &main, reads))
+            .collect();
+        let slept = seen_of(root, &looks).slept;
+        slept.is_some_and(|slept| slept.sleep == Sleep::IdleClients(2))
+    };
+    let two = [idle(1), idle(2)];
+    assert!(told(Node::Read, Some(Sleep::Accept), &two));
+    assert!(told(Node::Accept, Some(Sleep::Lock), &two));
+    // Who accepts has room; who works is not kept; one reads the very connection.
+    assert!(!told(Node::Accept, Some(Sleep::Accept), &two));
+    assert!(!told(Node::Read, None, &two));
+    assert!(!told(Node::Read, Some(Sleep::Disk), &two));
+    assert!(!told(Node::Service, Some(Sleep::Accept), &two));
+    let own = canonical(fixture::message(Direction::Tx).flow.remote);
+    assert!(!told(Node::Read, Some(Sleep::Accept), &[idle(1), own]));
+}
+
+/// As of a database with a process for each connection, whose client asks again at once.
+#[test]
+fn the_only_task_of_a_process_works_for_its_waits() {
+    let told = |tasks: u32| {
+        let looks: Vec<_> = (0..10)
+            .map(|of| SleepLook {
+                tasks: (7..7 + tasks).map(|task| (task, None)).collect(),
+                ran: vec!["postgres".into()],
+                ..look(of * 100 + 25, None, Sleep::Idle)
+            })
+            .collect();
+        served(&looks).ran.map(|ran| ran.looks)
+    };
+    assert_eq!(told(1), Some(10));
+    assert_eq!(told(2), None);
+}
+
+/// As of an event loop that waits a while before each answer, and has a timer of its own beside.
+#[test]
+fn timers_are_due_when_waits_end_or_are_not() {
+    let at = |ms: u64, after: u64| SleepLook {
+        tasks: [(7, Some(Sleep::Idle))].into(),
+        ends_after: [(7, Nanos(after * 1_000_000))].into(),
+        stirred: BTreeSet::from([7]),
+        ..SleepLook::new(7, Timestamp::from_nanos(ms * 1_000_000))
+    };
+    let told = |after: u64| {
+        let looks = (0..10).flat_map(|of| [at(of * 100 + 5, after), at(of * 100 + 20, after)]);
+        let seen = served(&looks.collect::<Vec<_>>());
+        (seen.slept.map(|slept| slept.words()), seen.has_no_timer)
+    };
+    let (words, has_none) = told(40);
+    assert_eq!(
+        words.as_deref(),
+        Some(
+            "a timer of their own (sleep, a rate limit), that mostly ends such a wait after 50.0 ms, \
+             at 20 of 20 looks"
+        )
+    );
+    assert!(!has_none);
+    assert!(told(700).1);
+}
+
+/// As of php-fpm with two children, and ten requests at once.
+#[test]
+fn processes_of_one_task_are_too_few_for_more_questions() {
+    let flow = fixture::message(Direction::Tx).flow;
+    let there = |pid| There {
+        process: Some((pid, "php-fpm".into())),
+        netns: None,
+    };
+    let wait = |of: u64| Slow {
+        key: Key::new(Node::Answer, "nginx".into(), Role::Asks, &flow),
+        flow,
+        pid: 3,
+        is_new: true,
+        begin: of * 10_000_000,
+        end: of * 10_000_000 + 500_000_000,
+        weight: 1,
+        parts: Parts::divide(500_000_000, [], Node::AnswerPeer),
+        how: End::Data,
+        seen: Seen {
+            there: Some(there(8 + u32::from(of.is_multiple_of(2)))),
+            ..Seen::default()
+        },
+    };
+    let told = |sleep: Sleep, waits: u64| {
+        let mut waits: Vec<_> = (0..waits).map(wait).collect();
+        let look = |(of, pid): (u64, u32)| SleepLook {
+            tasks: [(pid, Some(sleep.clone()))].into(),
+            stirred: BTreeSet::from([pid]),
+            ..SleepLook::new(pid, Timestamp::from_nanos(of * 40_000_000 + 20_000_000))
+        };
+        let looks: Vec<_> = (0..10)
+            .flat_map(|of| [(of, 8), (of, 9)])
+            .map(look)
+            .collect();
+        let open = vec![false; waits.len()];
+        note(&mut waits, &open, &looks);
+        waits[0].seen.few
+    };
+    let few = Few {
+        workers: 2,
+        questions: 10,
+    };
+    assert_eq!(told(Sleep::Timer, 10), Some(few));
+    assert_eq!(told(Sleep::Timer, 2), None);
+    // Event loops have any number of questions at once.
+    assert_eq!(told(Sleep::Idle, 10), None);
+}
+
+/// As of a master (process 7) that started three workers, whose clients keep their connections, and
+/// a program for its logs.
+#[test]
+fn workers_that_who_listens_has_started_are_kept() {
+    let flow = fixture::message(Direction::Rx).flow;
+    let mut waits = [Slow {
+        key: Key::new(Node::Accept, "web".into(), Role::Serves, &flow),
+        flow,
+        pid: 7,
+        is_new: true,
+        begin: 0,
+        end: 5_000_000_000,
+        weight: 1,
+        parts: Parts::divide(5_000_000_000, [], Node::Accept),
+        how: End::Open,
+        seen: Seen::default(),
+    }];
+    let client = SocketAddr::from(([10, 0, 0, 9], 40_000));
+    let look = |of: u64, pid, sleep: Sleep, reads: &[SocketAddr]| SleepLook {
+        parent: Some(if pid == 7 { 1 } else { 7 }),
+        tasks: [(pid, Some(sleep))].into(),
+        reads: reads.iter().map(|read| (pid, *read)).collect(),
+        ..SleepLook::new(pid, Timestamp::from_nanos(of * 100_000_000))
+    };
+    let mut told = |kept: u32| {
+        let looks: Vec<_> = (1..20)
+            .flat_map(|of| {
+                let workers = (10..15).map(move |pid| match pid < 10 + kept {
+                    true => look(of, pid, Sleep::Client(client.ip()), &[client]),
+                    false => look(of, pid, Sleep::Accept, &[]),
+                });
+                workers.chain([look(of, 7, Sleep::Idle, &[])])
+            })
+            .collect();
+        note(&mut waits, &[false], &looks);
+        let slept = waits[0].seen.slept.clone();
+        slept.map(|slept| slept.sleep)
+    };
+    assert_eq!(told(4), Some(Sleep::IdleClients(4)));
+    assert_ne!(told(3), Some(Sleep::IdleClients(3)));
 }

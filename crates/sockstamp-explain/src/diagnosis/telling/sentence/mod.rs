@@ -218,6 +218,7 @@ fn cause(finding: &Finding, account: &Account<'_>, deepest: &Deepest, summary: &
         node => slept(account, node).unwrap_or_else(|| node.about().is.to_owned()),
     };
     cause.extend(more(finding, account, deepest.node, summary));
+    cause.push_str(&tasks::few(account, deepest.node));
     cause.push_str(by_clocks(account, deepest.node));
     match finding.percent {
         95.. => cause,

@@ -8,6 +8,7 @@ use sockstamp_model::wait::End;
 
 use crate::diagnosis::evidence::sleep::{Ran, Sleep, Slept};
 use crate::diagnosis::evidence::there::There;
+use crate::diagnosis::host::looks::few::Few;
 use crate::diagnosis::tally::Account;
 use crate::diagnosis::tree::Node;
 
@@ -75,6 +76,11 @@ fn accepts(account: &Account<'_>) -> Option<String> {
 /// Name the process of a listener: others may have listeners of the same port.
 fn whose_tasks(account: &Account<'_>) -> String {
     let waits = || account.counted.iter().map(|counted| counted.wait);
+    let mut slept = waits().filter_map(|wait| wait.seen.slept.as_ref());
+    // Those that listen may have started them.
+    if slept.any(|slept| matches!(slept.sleep, Sleep::IdleClients(_))) {
+        return "its workers".to_owned();
+    }
     let open = waits().filter(|wait| wait.how == End::Open);
     let pids: BTreeSet<u32> = open.map(|wait| wait.pid).collect();
     match (pids.first(), pids.len()) {
@@ -118,6 +124,21 @@ pub(super) fn theirs(account: &Account<'_>) -> Option<String> {
         (Some(slept), None) => Some(format!("its tasks sleep: {slept}")),
         (None, ran) => ran,
     }
+}
+
+/// Tell of a service of this host that has fewer tasks than questions.
+pub(super) fn few(account: &Account<'_>, node: Node) -> String {
+    let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    let is_asked = matches!(node, Node::AnswerUnix | Node::AnswerPeer);
+    let Some(Few { workers, questions }) = seen.find_map(|seen| seen.few).filter(|_| is_asked)
+    else {
+        return String::new();
+    };
+    let answer = match workers {
+        1 => "1 process of one task answers".to_owned(),
+        workers => format!("{workers} processes of one task each answer"),
+    };
+    format!("; {answer}, and up to {questions} questions wait at once: too few workers")
 }
 
 /// Say of a service of this host that its tasks wait for clients alone.

@@ -1,0 +1,37 @@
+//! Processes of one task each that have more questions at once than there are of them: the others
+//! wait for their turn.
+
+use std::collections::BTreeMap;
+
+use super::{LEAST, goes_on};
+use crate::diagnosis::evidence::sleep::{Sleep, SleepLook};
+use crate::diagnosis::slow::Slow;
+use crate::diagnosis::tally::most_at_once;
+use crate::diagnosis::tree::Node;
+
+/// Workers of a service, and the most questions that it had at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::diagnosis) struct Few {
+    pub(in crate::diagnosis) workers: usize,
+    pub(in crate::diagnosis) questions: usize,
+}
+
+/// Return how many processes work on questions, if all are of one task, and fewer than the
+/// questions at once. One that waits for events at most looks, as a master or an event loop does,
+/// works on none.
+pub(super) fn find(waits: &[&Slow], during: &[&SleepLook]) -> Option<Few> {
+    let mut looks = BTreeMap::<u32, (usize, usize)>::new();
+    for look in during.iter().filter(|look| goes_on(waits, look)) {
+        let (busy, all) = looks.entry(look.pid).or_default();
+        let is_idle = |task: &Option<Sleep>| task.as_ref().is_some_and(Sleep::is_idle);
+        *busy += usize::from(!look.tasks.values().all(is_idle));
+        *all += 1;
+    }
+    let are_alone = during.iter().all(|look| look.tasks.len() == 1);
+    let is_busy = |(busy, all): &&(usize, usize)| *all >= LEAST && busy * 2 >= *all;
+    let workers = looks.values().filter(is_busy).count();
+    let asked = waits.iter().filter(|wait| wait.key.root == Node::Answer);
+    let questions = most_at_once(asked.map(|wait| (wait.begin, wait.end)));
+    let are_few = are_alone && workers > 0 && questions > workers;
+    are_few.then_some(Few { workers, questions })
+}

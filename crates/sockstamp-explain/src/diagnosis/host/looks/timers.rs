@@ -1,0 +1,111 @@
+//! Timers of a program's own, and waits that end when one of them does.
+
+use std::collections::BTreeMap;
+
+use sockstamp_model::wait::End;
+
+use super::{LEAST, process};
+use crate::diagnosis::evidence::sleep::SleepLook;
+use crate::diagnosis::slow::Slow;
+
+/// Timers are as exact as that.
+const EXACT: u64 = 2_000_000;
+/// What a timer's end leads to may be late by as long, on a busy host.
+const LATE: u64 = 10_000_000;
+/// A look so long before the end of a wait shows what is due then.
+const BEFORE: u64 = 60_000_000;
+/// Between two looks, a call may have begun at any time; between two that are as far apart, nothing
+/// is known of it.
+const APART: u64 = 200_000_000;
+
+/// How many waits ended when a timer did.
+pub(super) struct Timed {
+    /// Waits that were looked at in time.
+    seen: usize,
+    /// The times of those at whose end a timer was due.
+    times: Vec<u64>,
+}
+
+impl Timed {
+    /// `looks`: those at the processes of the waits.
+    pub(super) fn new(waits: &[&Slow], looks: &[&SleepLook]) -> Self {
+        let mut processes = BTreeMap::<u32, Vec<&SleepLook>>::new();
+        for look in looks {
+            processes.entry(look.pid).or_default().push(look);
+        }
+        for looks in processes.values_mut() {
+            looks.sort_by_key(|look| look.at);
+        }
+        let mut timed = Self {
+            seen: 0,
+            times: Vec::new(),
+        };
+        for wait in waits.iter().filter(|wait| wait.how == End::Data) {
+            let Some(looks) = processes.get(&process(wait)) else {
+                continue;
+            };
+            let Some(is_by_timer) = ends_by_timer(wait, looks) else {
+                continue;
+            };
+            timed.seen += 1;
+            timed.times.extend(is_by_timer.then_some(wait.time()));
+        }
+        timed.times.sort_unstable();
+        timed
+    }
+
+    /// Four waits of five.
+    pub(super) fn are_most(&self) -> bool {
+        self.seen >= LEAST && self.times.len() * 5 >= self.seen * 4
+    }
+
+    /// Half may be so by chance, where a program has many timers.
+    pub(super) fn are_few(&self) -> bool {
+        self.seen >= LEAST && self.times.len() * 2 <= self.seen
+    }
+
+    /// Return the time that most take, if three quarters lie within a tenth of it.
+    pub(super) fn usual(&self) -> Option<u64> {
+        let middle = *self.times.get(self.times.len() / 2)?;
+        let is_near = |time: &&u64| time.abs_diff(middle) * 10 <= middle;
+        let near = self.times.iter().filter(is_near).count();
+        (near * 4 >= self.times.len() * 3).then_some(middle)
+    }
+}
+
+/// Return true if a timer was due at the end of a wait, as a look long enough before has it; `None`
+/// without such a look. `looks`: those at its process, in order.
+fn ends_by_timer(wait: &Slow, looks: &[&SleepLook]) -> Option<bool> {
+    let ahead = BEFORE.min(wait.time() / 2);
+    let late = EXACT + LATE.min(wait.time() / 50) + wait.seen.rtt.unwrap_or(0);
+    let is_due = |(from, until): &(u64, u64)| {
+        let times = from.saturating_sub(EXACT)..=until.saturating_add(late);
+        times.contains(&wait.end)
+    };
+    let first = looks.partition_point(|look| look.at.as_nanos() <= wait.begin);
+    let in_time = |of: &usize| looks[*of].at.as_nanos().saturating_add(ahead) <= wait.end;
+    let mut inside = (first..looks.len()).take_while(in_time).peekable();
+    inside.peek()?;
+    Some(inside.any(|of| due(looks, of).iter().any(is_due)))
+}
+
+/// Return when calls that tasks are in at a look end by themselves, at the earliest and the latest:
+/// each began after the look before, or goes on since then.
+fn due(looks: &[&SleepLook], of: usize) -> Vec<(u64, u64)> {
+    let ends = looks[of].ends_after.iter();
+    let due = ends.filter_map(|(task, after)| {
+        let mut first = of;
+        let goes_on = |first: usize| {
+            let before = first.checked_sub(1).map(|before| looks[before]);
+            let is_same = before.is_some_and(|before| before.ends_after.get(task) == Some(after));
+            is_same && !looks[first].stirred.contains(task)
+        };
+        while goes_on(first) {
+            first -= 1;
+        }
+        let before = looks[first.checked_sub(1)?].at.as_nanos();
+        let at = looks[first].at.as_nanos();
+        (at - before <= APART).then_some((before + after.0, at + after.0))
+    });
+    due.collect()
+}
