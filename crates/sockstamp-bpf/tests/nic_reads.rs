@@ -1,12 +1,9 @@
 //! Test reads of packets that a NIC has stamped, with the devices of kernel/lab/nic, whose clock
 //! and ring are known. Root, in a guest of the lab.
 
-use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::num::NonZeroU32;
-use std::path::Path;
-use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -17,13 +14,7 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::summary::Summary;
-use testbed::Host;
-
-const MODULE: &str = "/lab/nic/sockstamp_nic.ko";
-const STEP: &str = "/sys/module/sockstamp_nic/parameters/step_ns";
-const TRUTH: &str = "/sys/kernel/debug/sockstamp_nic";
-const DEVICES: [&str; 2] = ["nic0", "nic1"];
-const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
+use testbed::{NicPair, NicTruth};
 
 /// HWTSTAMP_FILTER_PTP_V2_EVENT of include/uapi/linux/net_tstamp.h.
 const PTP_V2_EVENT: u32 = 12;
@@ -43,7 +34,7 @@ fn reads_begin_at_the_nic_within_their_bounds() {
             return skip("reads_begin_at_the_nic_within_their_bounds");
         };
         let (summary, messages) = measure(&pair, &mut |_| ());
-        let widest = check_bounds(parameters, &summary, &messages);
+        let widest = check_bounds(parameters, &pair, &summary, &messages);
         assert!(most.is_none_or(|most| widest <= most), "{widest}");
         let reads = summary.nic_reads.unwrap();
         assert!(reads.stamped >= 2 * REQUESTS as u64 * 9 / 10, "{reads:?}");
@@ -65,10 +56,10 @@ fn steps_of_the_nics_clock_leave_no_time_beyond_its_bound() {
         };
         let (summary, messages) = measure(&pair, &mut |round| {
             if round == REQUESTS / 2 {
-                fs::write(STEP, step.to_string()).unwrap();
+                pair.nics.set("step_ns", &step.to_string()).unwrap();
             }
         });
-        let widest = check_bounds(&format!("{step} ns"), &summary, &messages);
+        let widest = check_bounds(&format!("{step} ns"), &pair, &summary, &messages);
         let reads = summary.nic_reads.unwrap();
         match step.unsigned_abs() {
             known @ ..100_000 => assert!(widest.0 >= known / 4, "{widest}"),
@@ -78,8 +69,8 @@ fn steps_of_the_nics_clock_leave_no_time_beyond_its_bound() {
 }
 
 /// Check each `rx.nic` by what the device knows. Return the widest bound.
-fn check_bounds(what: &str, summary: &Summary, messages: &[Message]) -> Nanos {
-    let truths = truths();
+fn check_bounds(what: &str, pair: &Pair, summary: &Summary, messages: &[Message]) -> Nanos {
+    let truths = pair.truths();
     let followed: Vec<_> = messages
         .iter()
         .filter(|message| message.nic_bound.is_some())
@@ -89,7 +80,7 @@ fn check_bounds(what: &str, summary: &Summary, messages: &[Message]) -> Nanos {
         let truth = truth_of(message, &truths);
         let stage = message.stages[Stage::RxNic].unwrap();
         let bound = message.nic_bound.unwrap();
-        let error = Nanos(stage.0.abs_diff(truth.in_ring));
+        let error = Nanos(stage.0.abs_diff(truth.waited_ns));
         assert!(error <= bound, "{stage} ± {bound} is {truth:?}");
         (worst, widest) = (worst.max(error), widest.max(bound));
     }
@@ -136,96 +127,51 @@ fn skip(test: &str) {
     io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
-/// The devices, each in a host of its own.
+/// The devices, each of which stamps what it receives.
 struct Pair {
-    hosts: [Host; 2],
     _stamping: [HardwareStampingGuard; 2],
-    _module: Module,
+    nics: NicPair,
 }
 
 impl Pair {
     /// `None` where there is no module.
     fn load(parameters: &str, filter: RxFilter) -> Option<Self> {
-        let module = Module::load(parameters)?;
-        let hosts = ["client", "server"].map(|name| Host::new(name).unwrap());
+        let delay = format!("delay_us={IN_RING_US}");
+        let parameters = [delay.as_str()].into_iter().chain(parameters.split(' '));
+        let nics = NicPair::load(&parameters.collect::<Vec<_>>()).unwrap()?;
         let wanted = HardwareStamping {
             tx: TxStamping::OFF,
             rx: filter,
         };
-        let mut stamping = Vec::new();
-        for ((host, device), address) in hosts.iter().zip(DEVICES).zip(ADDRESSES) {
-            run("ip", &["link", "set", device, "netns", host.netns_name()]);
-            let address = format!("{address}/24");
-            host.run("ip", &["address", "add", &address, "dev", device])
-                .unwrap();
-            host.run("ip", &["link", "set", device, "up"]).unwrap();
-            let guard = host.enter(|| HardwareStampingGuard::set(device, wanted));
-            stamping.push(guard.unwrap());
-        }
+        let stamping = [0, 1].map(|place: usize| {
+            let set = || HardwareStampingGuard::set(NicPair::DEVICES[place], wanted);
+            nics.hosts[place].enter(set).unwrap()
+        });
         Some(Self {
-            hosts,
-            _stamping: stamping.try_into().unwrap(),
-            _module: module,
+            _stamping: stamping,
+            nics,
         })
     }
-}
 
-/// The devices are removed with it, wherever they are.
-struct Module;
-
-impl Module {
-    fn load(parameters: &str) -> Option<Self> {
-        if !Path::new(MODULE).exists() {
-            return None;
-        }
-        let delay = format!("delay_us={IN_RING_US}");
-        let arguments = [MODULE, &delay].into_iter().chain(parameters.split(' '));
-        run("insmod", &arguments.collect::<Vec<_>>());
-        Some(Self)
+    /// What is known of packets with data.
+    fn truths(&self) -> Vec<NicTruth> {
+        let mut truths = self.nics.received().unwrap();
+        truths.retain(|truth| truth.bytes > REQUEST.len() as u64);
+        truths
     }
-}
-
-impl Drop for Module {
-    fn drop(&mut self) {
-        run("rmmod", &["sockstamp_nic"]);
-    }
-}
-
-fn run(program: &str, arguments: &[&str]) {
-    let status = Command::new(program).args(arguments).status().unwrap();
-    assert!(status.success(), "{program} {arguments:?}: {status}");
-}
-
-/// The device's own knowledge of a packet.
-#[derive(Debug, Clone, Copy)]
-struct Truth {
-    /// The kernel's stamp, by CLOCK_REALTIME.
-    software: u64,
-    in_ring: u64,
-}
-
-/// Return those of packets with data.
-fn truths() -> Vec<Truth> {
-    let text = fs::read_to_string(TRUTH).unwrap();
-    let lines = text.lines().filter_map(|line| {
-        let numbers = line.split(' ').map(|number| number.parse().unwrap());
-        let [software, in_ring, length] = numbers.collect::<Vec<u64>>().try_into().unwrap();
-        (length > REQUEST.len() as u64).then_some(Truth { software, in_ring })
-    });
-    lines.collect()
 }
 
 /// Find the packet by the kernel's stamp.
-fn truth_of(message: &Message, truths: &[Truth]) -> Truth {
+fn truth_of(message: &Message, truths: &[NicTruth]) -> NicTruth {
     let realtime = clock::measure().unwrap().offset;
     let software = realtime
         .convert(message.stamps.rx_software.unwrap())
         .as_nanos();
     let nearest = truths
         .iter()
-        .min_by_key(|truth| truth.software.abs_diff(software));
+        .min_by_key(|truth| truth.software_ns.abs_diff(software));
     let nearest = *nearest.unwrap();
-    let distance = nearest.software.abs_diff(software);
+    let distance = nearest.software_ns.abs_diff(software);
     assert!(
         distance < IN_RING_US * 1_000 / 2,
         "{distance} ns from {nearest:?}"
@@ -235,8 +181,8 @@ fn truth_of(message: &Message, truths: &[Truth]) -> Truth {
 
 /// Ask, read and answer.
 fn exchange(pair: &Pair, each: &mut dyn FnMut(usize)) {
-    let [client, server] = &pair.hosts;
-    let address: SocketAddr = format!("{}:7000", ADDRESSES[1]).parse().unwrap();
+    let [client, server] = &pair.nics.hosts;
+    let address: SocketAddr = format!("{}:7000", NicPair::ADDRESSES[1]).parse().unwrap();
     let listener = server.tcp_listen(address).unwrap();
     let mut client = client.tcp_connect(address).unwrap();
     let (mut server, _) = listener.accept().unwrap();

@@ -4,8 +4,8 @@
 //! veth pair, [`Link::relay`] with a relay in user space that adds delay, jitter, loss, reordering,
 //! duplication and a line rate, all from a seed, and that reports how late it was
 //! ([`DirectionStatistics::lateness`]), so a test can distinguish a wrong result from a bad moment
-//! of the machine. An [`Uplink`] is a container's path out through its host. A [`Cgroup`] separates
-//! processes.
+//! of the machine. An [`Uplink`] is a container's path out through its host. A [`NicPair`] stamps
+//! packets by a clock of its own. A [`Cgroup`] separates processes.
 //!
 //! The kernel's own `netem` would be the usual tool; it is a module that many kernels lack, and it
 //! cannot report how well it kept its promise.
@@ -40,6 +40,7 @@ mod link;
 mod link_config;
 mod middlebox;
 mod nat;
+mod nic_pair;
 mod patience;
 mod peer;
 mod process;
@@ -64,6 +65,7 @@ pub use leftovers::clean_up_leftovers;
 pub use link::{Direction, Family, Link};
 pub use link_config::LinkConfig;
 pub use middlebox::Experiments;
+pub use nic_pair::{NicPair, NicTruth};
 pub use patience::PATIENCE;
 pub use peer::{peer_program, set_max_pacing_rate, set_signature_key};
 pub use process::Process;

@@ -233,8 +233,13 @@ pub(crate) fn run(mut command: Command) -> Result<String> {
 
 /// Run `ip` with `arguments`, which hold no white space within one argument.
 pub(crate) fn ip(arguments: &str) -> Result<String> {
-    let mut command = Command::new("ip");
-    command.args(arguments.split_whitespace());
+    run_with("ip", &arguments.split_whitespace().collect::<Vec<_>>())
+}
+
+/// Run a program with these arguments to its end and return its standard output.
+pub(crate) fn run_with(program: &str, arguments: &[&str]) -> Result<String> {
+    let mut command = Command::new(program);
+    command.args(arguments);
     run(command)
 }
 
