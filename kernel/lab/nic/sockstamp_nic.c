@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A pair of network devices that stamp received packets by a clock of their own (PHC), for tests:
- * what one sends, the other receives. The truth is known: the clock is a line of CLOCK_MONOTONIC,
- * and the receiver takes the kernel's stamp itself, and keeps how long each packet was in its ring.
+ * A pair of network devices that stamp packets by a clock of their own (PHC), for tests: what one
+ * sends, the other receives. The truth is known: the clock is a line of CLOCK_MONOTONIC; the
+ * receiver takes the kernel's stamp itself, and keeps how long each packet was in its ring; so does
+ * the sender, whose packets wait for the wire, and whose stamps have one place, or many.
  *
  * Parameters can be written at any time, in /sys/module/sockstamp_nic/parameters.
  */
@@ -17,7 +18,7 @@
 #include <linux/seq_file.h>
 
 #define DEVICES 2
-#define KEPT 8192 /* packets whose truth is kept: a power of two */
+#define KEPT 8192 /* packets whose truth is kept in each direction: a power of two */
 
 static long drift_ppb;
 module_param(drift_ppb, long, 0444);
@@ -34,6 +35,18 @@ MODULE_PARM_DESC(delay_us, "How long the ring waits, unless ethtool -C changes i
 static bool by_address;
 module_param(by_address, bool, 0644);
 MODULE_PARM_DESC(by_address, "Packets carry the address of their stamp in its place");
+
+static uint send_delay_us;
+module_param(send_delay_us, uint, 0444);
+MODULE_PARM_DESC(send_delay_us, "How long a sent packet waits for the wire");
+
+static uint late_us;
+module_param(late_us, uint, 0444);
+MODULE_PARM_DESC(late_us, "How long after it the stamp is handed over");
+
+static uint places;
+module_param(places, uint, 0444);
+MODULE_PARM_DESC(places, "Stamps of sent packets at one time; 0: each packet has its own");
 
 /* The clock: of all devices, set by nobody but `step_ns`. */
 static struct ptp_clock *phc;
@@ -126,38 +139,43 @@ static struct ptp_clock_info phc_info = {
 	.enable = phc_enable,
 };
 
-/* The stamps of packets that were received, for tests. */
+/* What is known of packets, for tests. */
 struct truth {
 	u64 software; /* the kernel's stamp, CLOCK_REALTIME */
-	u64 in_ring; /* how long before the NIC had it */
+	u64 waited; /* in the ring: since the NIC had it, or until it was on the wire */
 	u64 length; /* without the header of Ethernet */
 };
 
-static struct truth truths[KEPT];
-static u64 truths_made;
-static DEFINE_SPINLOCK(truths_lock);
-static struct dentry *truths_file;
+struct truths {
+	struct truth kept[KEPT]; /* the last ones */
+	u64 made;
+};
 
-static void truth_keep(ktime_t software, ktime_t in_ring, unsigned int length)
+static struct truths received, sent;
+static DEFINE_SPINLOCK(truths_lock);
+static struct dentry *received_file, *sent_file;
+
+static void truth_keep(struct truths *truths, ktime_t software, ktime_t waited, unsigned int length)
 {
 	struct truth *truth;
 	unsigned long flags;
 
 	spin_lock_irqsave(&truths_lock, flags);
-	truth = &truths[truths_made++ % KEPT];
+	truth = &truths->kept[truths->made++ % KEPT];
 	truth->software = ktime_to_ns(software);
-	truth->in_ring = ktime_to_ns(in_ring);
+	truth->waited = ktime_to_ns(waited);
 	truth->length = length;
 	spin_unlock_irqrestore(&truths_lock, flags);
 }
 
 static int truths_show(struct seq_file *file, void *unused)
 {
+	const struct truths *truths = file->private;
 	u64 i;
 
-	for (i = truths_made > KEPT ? truths_made - KEPT : 0; i < truths_made; i++)
-		seq_printf(file, "%llu %llu %llu\n", truths[i % KEPT].software,
-			   truths[i % KEPT].in_ring, truths[i % KEPT].length);
+	for (i = truths->made > KEPT ? truths->made - KEPT : 0; i < truths->made; i++)
+		seq_printf(file, "%llu %llu %llu\n", truths->kept[i % KEPT].software,
+			   truths->kept[i % KEPT].waited, truths->kept[i % KEPT].length);
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(truths);
@@ -173,10 +191,22 @@ struct nic {
 	u32 delay_us;
 	struct kernel_hwtstamp_config stamping;
 	ktime_t late; /* what a packet's address of its stamp leads to: of one packet at a time */
+
+	/* Sent packets until they are on the wire, and then until their stamps are handed over. */
+	struct sk_buff_head leaving, left;
+	struct hrtimer departure, handover;
+	atomic_t taken; /* places of stamps */
+	atomic64_t skipped;
 };
 
-/* Of a packet in the ring: when the NIC had it, by CLOCK_MONOTONIC. */
-#define had(skb) (*(ktime_t *)(skb)->cb)
+/* Of a packet in a ring, by CLOCK_MONOTONIC. */
+struct in_ring {
+	ktime_t since; /* the NIC had it, or the driver */
+	ktime_t wire;
+	bool has_place; /* for its stamp */
+};
+
+#define in_ring(skb) ((struct in_ring *)(skb)->cb)
 
 static enum hrtimer_restart nic_interrupt(struct hrtimer *timer)
 {
@@ -200,7 +230,7 @@ static bool nic_stamps(const struct nic *nic, const struct sk_buff *skb)
 
 static void nic_deliver(struct nic *nic, struct sk_buff *skb)
 {
-	ktime_t before = had(skb), now;
+	ktime_t before = in_ring(skb)->since, now;
 
 	skb->protocol = eth_type_trans(skb, nic->dev);
 	if (nic_stamps(nic, skb)) {
@@ -216,7 +246,7 @@ static void nic_deliver(struct nic *nic, struct sk_buff *skb)
 	/* As net_timestamp_check() would, a moment later. */
 	skb->tstamp = ktime_mono_to_real(now);
 	skb->tstamp_type = SKB_CLOCK_REALTIME;
-	truth_keep(skb->tstamp, ktime_sub(now, before), skb->len);
+	truth_keep(&received, skb->tstamp, ktime_sub(now, before), skb->len);
 	napi_gro_receive(&nic->napi, skb);
 }
 
@@ -236,29 +266,114 @@ static int nic_poll(struct napi_struct *napi, int budget)
 	return done;
 }
 
+/* The peer has it. The sender keeps the packet, to send it again: what the receiver has in common
+ * with it is nothing.
+ */
+static void nic_pass(struct nic *nic, const struct sk_buff *skb, ktime_t now)
+{
+	struct nic *peer = nic->peer;
+	ktime_t delay = ns_to_ktime((u64)peer->delay_us * NSEC_PER_USEC);
+	struct sk_buff *copy = skb_copy(skb, GFP_ATOMIC);
+
+	if (!copy || !netif_running(peer->dev)) {
+		kfree_skb(copy);
+		return;
+	}
+	skb_scrub_packet(copy, true);
+	copy->ip_summed = CHECKSUM_UNNECESSARY;
+	in_ring(copy)->since = now;
+	dev_sw_netstats_tx_add(nic->dev, 1, copy->len);
+	dev_sw_netstats_rx_add(peer->dev, copy->len);
+	skb_queue_tail(&peer->ring, copy);
+	if (!hrtimer_active(&peer->interrupt))
+		hrtimer_start(&peer->interrupt, delay, HRTIMER_MODE_REL_SOFT);
+}
+
+/* A timer that runs at this moment may have looked into its queue already. */
+static void nic_wait(struct hrtimer *timer, u64 delay_us)
+{
+	if (!hrtimer_is_queued(timer))
+		hrtimer_start(timer, ns_to_ktime(delay_us * NSEC_PER_USEC), HRTIMER_MODE_REL_SOFT);
+}
+
+static void nic_hand_over(struct nic *nic, struct sk_buff *skb)
+{
+	struct skb_shared_hwtstamps stamps = { .hwtstamp = phc_at(in_ring(skb)->wire) };
+
+	skb_tstamp_tx(skb, &stamps);
+	atomic_dec(&nic->taken);
+	consume_skb(skb);
+}
+
+static void nic_depart(struct nic *nic, struct sk_buff *skb)
+{
+	struct in_ring *in_ring = in_ring(skb);
+
+	in_ring->wire = ktime_get();
+	truth_keep(&sent, ktime_mono_to_real(in_ring->since),
+		   ktime_sub(in_ring->wire, in_ring->since), skb->len - ETH_HLEN);
+	nic_pass(nic, skb, in_ring->wire);
+	if (!in_ring->has_place) {
+		consume_skb(skb);
+	} else if (!late_us) {
+		nic_hand_over(nic, skb);
+	} else {
+		skb_queue_tail(&nic->left, skb);
+		nic_wait(&nic->handover, late_us);
+	}
+}
+
+/* All that wait: a later one has waited less than it should. */
+static enum hrtimer_restart nic_departure(struct hrtimer *timer)
+{
+	struct nic *nic = container_of(timer, struct nic, departure);
+	struct sk_buff *skb;
+
+	while ((skb = skb_dequeue(&nic->leaving)))
+		nic_depart(nic, skb);
+	return HRTIMER_NORESTART;
+}
+
+static enum hrtimer_restart nic_handover(struct hrtimer *timer)
+{
+	struct nic *nic = container_of(timer, struct nic, handover);
+	struct sk_buff *skb;
+
+	while ((skb = skb_dequeue(&nic->left)))
+		nic_hand_over(nic, skb);
+	return HRTIMER_NORESTART;
+}
+
+/* Return true if the packet asks for a stamp, and there is a place for it. */
+static bool nic_takes_place(struct nic *nic, const struct sk_buff *skb)
+{
+	if (!(skb_shinfo(skb)->tx_flags & SKBTX_HW_TSTAMP) ||
+	    nic->stamping.tx_type != HWTSTAMP_TX_ON)
+		return false;
+	if (places && atomic_inc_return(&nic->taken) > places) {
+		atomic_dec(&nic->taken);
+		atomic64_inc(&nic->skipped);
+		return false;
+	}
+	if (!places)
+		atomic_inc(&nic->taken);
+	skb_shinfo(skb)->tx_flags |= SKBTX_IN_PROGRESS;
+	return true;
+}
+
 static netdev_tx_t nic_xmit(struct sk_buff *skb, struct net_device *dev)
 {
 	struct nic *nic = netdev_priv(dev);
-	struct nic *peer = nic->peer;
-	ktime_t delay = ns_to_ktime((u64)peer->delay_us * NSEC_PER_USEC);
-	struct sk_buff *received;
 
+	in_ring(skb)->has_place = nic_takes_place(nic, skb);
 	skb_tx_timestamp(skb);
-	/* The sender keeps the packet, to send it again: the receiver's has nothing in common. */
-	received = skb_copy(skb, GFP_ATOMIC);
-	if (received && netif_running(peer->dev)) {
-		skb_scrub_packet(received, true);
-		received->ip_summed = CHECKSUM_UNNECESSARY;
-		had(received) = ktime_get();
-		dev_sw_netstats_tx_add(dev, 1, received->len);
-		dev_sw_netstats_rx_add(peer->dev, received->len);
-		skb_queue_tail(&peer->ring, received);
-		if (!hrtimer_active(&peer->interrupt))
-			hrtimer_start(&peer->interrupt, delay, HRTIMER_MODE_REL_SOFT);
-	} else {
-		kfree_skb(received);
+	in_ring(skb)->since = ktime_get();
+	if (!send_delay_us) {
+		nic_depart(nic, skb);
+		return NETDEV_TX_OK;
 	}
-	consume_skb(skb);
+	skb_queue_tail(&nic->leaving, skb);
+	nic_wait(&nic->departure, send_delay_us);
 	return NETDEV_TX_OK;
 }
 
@@ -277,9 +392,14 @@ static int nic_stop(struct net_device *dev)
 	struct nic *nic = netdev_priv(dev);
 
 	netif_stop_queue(dev);
+	hrtimer_cancel(&nic->departure);
+	hrtimer_cancel(&nic->handover);
 	hrtimer_cancel(&nic->interrupt);
 	napi_disable(&nic->napi);
+	skb_queue_purge(&nic->leaving);
+	skb_queue_purge(&nic->left);
 	skb_queue_purge(&nic->ring);
+	atomic_set(&nic->taken, 0);
 	return 0;
 }
 
@@ -302,7 +422,7 @@ static int nic_hwtstamp_set(struct net_device *dev, struct kernel_hwtstamp_confi
 {
 	struct nic *nic = netdev_priv(dev);
 
-	if (config->tx_type != HWTSTAMP_TX_OFF)
+	if (config->tx_type != HWTSTAMP_TX_OFF && config->tx_type != HWTSTAMP_TX_ON)
 		return -ERANGE;
 	if (config->rx_filter != HWTSTAMP_FILTER_NONE && config->rx_filter != HWTSTAMP_FILTER_ALL)
 		config->rx_filter = HWTSTAMP_FILTER_PTP_V2_EVENT;
@@ -324,10 +444,10 @@ static const struct net_device_ops nic_ops = {
 static int nic_get_ts_info(struct net_device *dev, struct kernel_ethtool_ts_info *info)
 {
 	info->so_timestamping = SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_RX_SOFTWARE |
-				SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_RX_HARDWARE |
-				SOF_TIMESTAMPING_RAW_HARDWARE;
+				SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_TX_HARDWARE |
+				SOF_TIMESTAMPING_RX_HARDWARE | SOF_TIMESTAMPING_RAW_HARDWARE;
 	info->phc_index = ptp_clock_index(phc);
-	info->tx_types = BIT(HWTSTAMP_TX_OFF);
+	info->tx_types = BIT(HWTSTAMP_TX_OFF) | BIT(HWTSTAMP_TX_ON);
 	info->rx_filters = BIT(HWTSTAMP_FILTER_NONE) | BIT(HWTSTAMP_FILTER_ALL) |
 			   BIT(HWTSTAMP_FILTER_PTP_V2_EVENT);
 	return 0;
@@ -351,10 +471,34 @@ static int nic_set_coalesce(struct net_device *dev, struct ethtool_coalesce *coa
 	return 0;
 }
 
+/* As igb counts those that found no place. */
+static const char nic_statistics[][ETH_GSTRING_LEN] = { "tx_hwtstamp_skipped" };
+
+static int nic_get_sset_count(struct net_device *dev, int set)
+{
+	return set == ETH_SS_STATS ? ARRAY_SIZE(nic_statistics) : -EOPNOTSUPP;
+}
+
+static void nic_get_strings(struct net_device *dev, u32 set, u8 *names)
+{
+	if (set == ETH_SS_STATS)
+		memcpy(names, nic_statistics, sizeof(nic_statistics));
+}
+
+static void nic_get_statistics(struct net_device *dev, struct ethtool_stats *stats, u64 *counts)
+{
+	struct nic *nic = netdev_priv(dev);
+
+	counts[0] = atomic64_read(&nic->skipped);
+}
+
 static const struct ethtool_ops nic_ethtool_ops = {
 	.supported_coalesce_params = ETHTOOL_COALESCE_RX_USECS,
 	.get_link = ethtool_op_get_link,
 	.get_ts_info = nic_get_ts_info,
+	.get_sset_count = nic_get_sset_count,
+	.get_strings = nic_get_strings,
+	.get_ethtool_stats = nic_get_statistics,
 	.get_coalesce = nic_get_coalesce,
 	.set_coalesce = nic_set_coalesce,
 };
@@ -379,8 +523,14 @@ static int nic_add(int index)
 	eth_hw_addr_random(dev);
 	netif_napi_add(dev, &nic->napi, nic_poll);
 	skb_queue_head_init(&nic->ring);
+	skb_queue_head_init(&nic->leaving);
+	skb_queue_head_init(&nic->left);
 	hrtimer_init(&nic->interrupt, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
 	nic->interrupt.function = nic_interrupt;
+	hrtimer_init(&nic->departure, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
+	nic->departure.function = nic_departure;
+	hrtimer_init(&nic->handover, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
+	nic->handover.function = nic_handover;
 	nics[index] = nic;
 	error = register_netdev(dev);
 	if (error) {
@@ -403,7 +553,8 @@ static void nic_remove_all(void)
 		if (nics[i])
 			free_netdev(nics[i]->dev);
 	}
-	debugfs_remove(truths_file);
+	debugfs_remove(received_file);
+	debugfs_remove(sent_file);
 	ptp_clock_unregister(phc);
 }
 
@@ -418,7 +569,8 @@ static int __init nic_init(void)
 	phc = ptp_clock_register(&phc_info, NULL);
 	if (IS_ERR_OR_NULL(phc))
 		return phc ? PTR_ERR(phc) : -ENODEV;
-	truths_file = debugfs_create_file("sockstamp_nic", 0400, NULL, NULL, &truths_fops);
+	received_file = debugfs_create_file("sockstamp_nic", 0400, NULL, &received, &truths_fops);
+	sent_file = debugfs_create_file("sockstamp_nic_sent", 0400, NULL, &sent, &truths_fops);
 	for (i = 0; !error && i < DEVICES; i++)
 		error = nic_add(i);
 	if (error) {

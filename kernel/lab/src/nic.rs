@@ -1,6 +1,7 @@
 //! Build the module of `nic/` for a kernel of Debian's, with its headers.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -41,21 +42,23 @@ pub(crate) fn build(
         mend(&unpacked.join(&headers).join("Makefile"), &root)?;
         fs::rename(&unpacked, &root).context("cannot write to the cache")?;
     }
-    let place = folder.join(uname).join("nic");
-    let (source, module) = (
-        place.join("sockstamp_nic.c"),
-        place.join("sockstamp_nic.ko"),
-    );
-    let built = module.exists() && fs::read_to_string(&source).is_ok_and(|old| old == SOURCE);
-    if !built {
+    // Another worktree may have another source, and use its module while this one is built.
+    let place = folder.join(uname).join(format!("nic-{:016x}", key()));
+    let module = place.join("sockstamp_nic.ko");
+    if !module.exists() {
         cache::make(&place)?;
-        // If the build fails, the next one starts again.
-        let _ = fs::remove_file(&module);
-        fs::write(&source, SOURCE).context("cannot write to the cache")?;
+        fs::write(place.join("sockstamp_nic.c"), SOURCE).context("cannot write to the cache")?;
         fs::write(place.join("Kbuild"), KBUILD).context("cannot write to the cache")?;
         make(&root.join(headers), &place)?;
     }
     Ok(Some(module))
+}
+
+/// The name of a build of this source.
+fn key() -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (SOURCE, KBUILD).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Unpack the packages.

@@ -7,6 +7,7 @@ mod common;
 mod delay;
 mod examples;
 mod ids;
+mod nic;
 mod receive;
 mod ring;
 mod stamped;
