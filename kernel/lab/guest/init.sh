@@ -12,6 +12,7 @@ mount -t devpts devpts /dev/pts
 mount -t tmpfs tmpfs /dev/shm
 chmod 1777 /tmp
 mount -t tmpfs -o mode=755 tmpfs /run
+ln -s /run /var/run
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 mount -t bpf bpf /sys/fs/bpf
 mount -t debugfs debugfs /sys/kernel/debug

@@ -47,14 +47,16 @@ impl Apt {
         Ok(apt)
     }
 
-    /// The name and version of the newest package `PREFIX RELEASE… -cloud-ARCH`.
+    /// The name and version of the newest package `PREFIX RELEASE… FLAVOUR-ARCH`.
     pub(crate) fn newest(&self, prefix: &str, release: DebianKernel) -> Result<String> {
         let names = self.call("apt-cache", ["pkgnames", prefix])?;
-        let newest = newest(names.lines(), prefix, release.name(), self.arch);
+        let newest = newest(names.lines(), prefix, release, self.arch);
         newest.map(str::to_owned).with_context(|| {
             format!(
-                "{} has no package {prefix}{release}.*-cloud-{}",
+                "{} has no package {prefix}{}.*{}-{}",
                 self.suite,
+                release.numbers(),
+                release.flavour(),
                 self.arch.name()
             )
         })
@@ -167,17 +169,19 @@ fn find_site(targets: &str, label: &str) -> Option<String> {
 }
 
 /// Debian counts on in the names of its kernels: 6.1.0-56, 6.12.117+deb12. Old ones stay for a
-/// while.
+/// while. A name that ends otherwise is that of another flavour.
 fn newest<'a>(
     names: impl Iterator<Item = &'a str>,
     prefix: &str,
-    release: &str,
+    release: DebianKernel,
     arch: Arch,
 ) -> Option<&'a str> {
-    let suffix = format!("-cloud-{}", arch.name());
+    let suffix = format!("{}-{}", release.flavour(), arch.name());
     let version = |name: &'a str| {
         let version = name.strip_prefix(prefix)?.strip_suffix(suffix.as_str())?;
-        version.strip_prefix(release)?.strip_prefix('.')
+        let rest = version.strip_prefix(release.numbers())?.strip_prefix('.')?;
+        rest.ends_with(|last: char| last.is_ascii_digit())
+            .then_some(rest)
     };
     names
         .filter_map(|name| Some((numbers(version(name)?), name)))
@@ -237,11 +241,15 @@ mod tests {
             "linux-image-6.12.99+deb12-cloud-amd64",
             "linux-image-6.12-cloud-amd64",
             "linux-image-cloud-amd64",
+            "linux-image-7.3.4+deb13-amd64",
+            "linux-image-7.3.9+deb13-cloud-amd64",
+            "linux-image-7.3.9+deb13-rt-amd64",
         ];
         let newest = |release| newest(names.into_iter(), "linux-image-", release, Arch::Amd64);
-        assert_eq!(newest("6.1"), Some(names[1]));
-        assert_eq!(newest("6.12"), Some(names[5]));
-        assert_eq!(newest("6.18"), None);
+        assert_eq!(newest(DebianKernel::Linux6_1), Some(names[1]));
+        assert_eq!(newest(DebianKernel::Linux6_12), Some(names[5]));
+        assert_eq!(newest(DebianKernel::Linux7_2), None);
+        assert_eq!(newest(DebianKernel::Igb), Some(names[9]));
     }
 
     #[test]

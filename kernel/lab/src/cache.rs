@@ -18,6 +18,11 @@ pub(crate) fn series() -> PathBuf {
     folder().join("series")
 }
 
+/// The emulator of NICs that stamp, and the programs of PTP.
+pub(crate) fn igb() -> PathBuf {
+    folder().join("igb")
+}
+
 /// Programs of other processors.
 pub(crate) fn trees() -> PathBuf {
     folder().join("trees")

@@ -24,8 +24,10 @@ pub(crate) enum Choice {
 
 impl Choice {
     /// Return those that need no build.
-    pub(crate) fn all_of_debian() -> Vec<Choice> {
-        DebianKernel::ALL.map(Choice::Debian).to_vec()
+    pub(crate) fn all_of_debian(arch: Arch) -> Vec<Choice> {
+        let all = DebianKernel::ALL.into_iter();
+        let all = all.filter(|release| release.is_for(arch));
+        all.map(Choice::Debian).collect()
     }
 
     pub(crate) fn is_built(&self) -> bool {
@@ -49,6 +51,7 @@ impl Choice {
                 image: image.clone(),
                 modules: None,
                 nic: None,
+                igb: None,
             }),
         }
     }
@@ -69,7 +72,9 @@ impl FromStr for Choice {
             .find(|release| release.name() == name)
         {
             Some(release) => Ok(Choice::Debian(*release)),
-            None => bail!("the lab has 6.1, 6.12, 7.2, patched, stock, and images by their path"),
+            None => {
+                bail!("the lab has 6.1, 6.12, 7.2, igb, patched, stock, and images by their path")
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, ensure};
 use crate::apt::Apt;
 use crate::arch::Arch;
 use crate::cache;
+use crate::igb::Igb;
 use crate::kernel::Kernel;
 use crate::nic;
 use crate::package;
@@ -24,6 +25,11 @@ const APT: &str = "apt";
 
 /// Return the newest kernel of the release; from the cache if it was the newest a day ago.
 pub(crate) fn get(release: DebianKernel, arch: Arch) -> Result<Kernel> {
+    ensure!(
+        release.is_for(arch),
+        "{release} is booted on {} alone",
+        Arch::Amd64.name()
+    );
     let folder = folder(release, arch);
     cache::make(&folder)?;
     let _lock = cache::lock(&folder)?;
@@ -48,6 +54,10 @@ pub(crate) fn get(release: DebianKernel, arch: Arch) -> Result<Kernel> {
         image,
         modules: Some(modules),
         nic: nic::build(&folder, APT, release, &uname)?,
+        igb: match release {
+            DebianKernel::Igb => Some(Igb::get()?),
+            DebianKernel::Linux6_1 | DebianKernel::Linux6_12 | DebianKernel::Linux7_2 => None,
+        },
     })
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut choices = arguments.kernels.clone();
     if choices.is_empty() {
-        choices = Choice::all_of_debian();
+        choices = Choice::all_of_debian(arguments.arch);
     }
     let mut good = true;
     for choice in &choices {

@@ -189,7 +189,10 @@ fn qemu(kernel: &Kernel, image: &Image, machine: Machine, folder: &Path) -> Resu
     image.write(&initrd)?;
     let arch = kernel.arch;
     let parameters = format!("console={} {KERNEL_PARAMETERS}", arch.console());
-    let mut command = Command::new(arch.qemu());
+    let mut command = match &kernel.igb {
+        Some(igb) => igb.qemu(),
+        None => Command::new(arch.qemu()),
+    };
     command
         .args(arch.board())
         .args(MACHINE)

@@ -13,6 +13,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::arch::Arch;
 use crate::cpio::Writer;
+use crate::igb::{self, Igb};
 use crate::kernel::Kernel;
 use crate::tree::Tree;
 use crate::{libraries, modules};
@@ -136,17 +137,22 @@ impl Image {
         Ok(())
     }
 
-    /// The kernel's modules, by number in the order of loading, and ours, which tests load.
+    /// The kernel's modules, by number in the order of loading, and ours, which tests load; and the
+    /// programs for its NICs.
     pub(crate) fn modules(&mut self, kernel: &Kernel) -> Result<()> {
         if let Some(nic) = &kernel.nic {
             let contents =
                 fs::read(nic).with_context(|| format!("cannot read {}", nic.display()))?;
             self.file("/lab/nic/sockstamp_nic.ko", 0o644, contents);
         }
+        for program in kernel.igb.iter().flat_map(Igb::programs) {
+            self.host_file(&program.host, &program.guest)?;
+        }
         let Some(folder) = &kernel.modules else {
             return Ok(());
         };
-        let modules = modules::read(folder, kernel.arch)
+        let drivers = kernel.igb.as_ref().map_or(&[][..], |_| &[igb::DRIVER]);
+        let modules = modules::read(folder, kernel.arch, drivers)
             .with_context(|| format!("kernel {}", kernel.name))?;
         for (number, module) in modules.into_iter().enumerate() {
             self.file(

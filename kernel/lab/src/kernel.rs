@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::arch::Arch;
+use crate::igb::Igb;
 
 /// A kernel, ready to boot.
 #[derive(Debug)]
@@ -15,4 +16,6 @@ pub(crate) struct Kernel {
     pub(crate) modules: Option<PathBuf>,
     /// The module of `nic/`, built for it; none where Debian has no headers that are built here.
     pub(crate) nic: Option<PathBuf>,
+    /// The machine with two NICs, where the guest has them.
+    pub(crate) igb: Option<Igb>,
 }

@@ -10,6 +10,7 @@ mod cpio;
 mod debian;
 mod doctor;
 mod guest;
+mod igb;
 mod image;
 mod kernel;
 mod libraries;
@@ -77,7 +78,7 @@ fn main() -> ExitCode {
 
 fn fetch(mut kernels: Vec<Choice>, arch: Arch) -> Result<ExitCode> {
     if kernels.is_empty() {
-        kernels = Choice::all_of_debian();
+        kernels = Choice::all_of_debian(arch);
     }
     for kernel in kernels {
         let kernel = kernel.get(arch)?;

@@ -51,13 +51,14 @@ pub(crate) struct Module {
     pub(crate) contents: Vec<u8>,
 }
 
-/// Return the modules that a guest of this kernel loads, each after those that it needs.
-pub(crate) fn read(folder: &Path, arch: Arch) -> Result<Vec<Module>> {
+/// Return the modules that a guest of this kernel loads, each after those that it needs, and
+/// drivers of its devices.
+pub(crate) fn read(folder: &Path, arch: Arch, drivers: &[&str]) -> Result<Vec<Module>> {
     let text = |name: &str| {
         let path = folder.join(name);
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
     };
-    let wanted = [&WANTED, ciphers(arch)].concat();
+    let wanted = [&WANTED, ciphers(arch), drivers].concat();
     let order = load_order(&wanted, &text("modules.dep")?, &text("modules.builtin")?)?;
     order.iter().map(|path| module(folder, path)).collect()
 }

@@ -32,7 +32,8 @@ pub(crate) fn extract(package: &Path, root: &Path) -> Result<()> {
             "--extract",
             "--keep-directory-symlink",
             "--no-same-owner",
-            "--exclude=./usr/share",
+            "--exclude=./usr/share/doc",
+            "--exclude=./usr/share/man",
             "-C",
         ])
         .arg(root)

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::arch::Arch;
+
 /// A kernel of Debian's by its first two numbers, and where Debian has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum DebianKernel {
@@ -11,6 +13,9 @@ pub(crate) enum DebianKernel {
     Linux6_12,
     /// Debian 13 with its backports.
     Linux7_2,
+    /// Debian 13 with its backports, in the build for machines: it has drivers of NICs, of which
+    /// the guest has two.
+    Igb,
 }
 
 /// An archive of Debian.
@@ -21,10 +26,11 @@ pub(crate) enum Archive {
 }
 
 impl DebianKernel {
-    pub(crate) const ALL: [DebianKernel; 3] = [
+    pub(crate) const ALL: [DebianKernel; 4] = [
         DebianKernel::Linux6_1,
         DebianKernel::Linux6_12,
         DebianKernel::Linux7_2,
+        DebianKernel::Igb,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -32,20 +38,45 @@ impl DebianKernel {
             DebianKernel::Linux6_1 => "6.1",
             DebianKernel::Linux6_12 => "6.12",
             DebianKernel::Linux7_2 => "7.2",
+            DebianKernel::Igb => "igb",
         }
+    }
+
+    /// Return the first two numbers of its version.
+    pub(crate) fn numbers(self) -> &'static str {
+        match self {
+            DebianKernel::Linux6_1 | DebianKernel::Linux6_12 | DebianKernel::Linux7_2 => {
+                self.name()
+            }
+            DebianKernel::Igb => "7.3",
+        }
+    }
+
+    /// Return the end of the names of its packages. Debian builds kernels for clouds without most
+    /// drivers.
+    pub(crate) fn flavour(self) -> &'static str {
+        match self {
+            DebianKernel::Linux6_1 | DebianKernel::Linux6_12 | DebianKernel::Linux7_2 => "-cloud",
+            DebianKernel::Igb => "",
+        }
+    }
+
+    /// Return true if the lab boots it on this processor.
+    pub(crate) fn is_for(self, arch: Arch) -> bool {
+        self != DebianKernel::Igb || arch == Arch::Amd64
     }
 
     pub(crate) fn archive(self) -> Archive {
         match self {
             DebianKernel::Linux6_1 | DebianKernel::Linux6_12 => Archive::Security,
-            DebianKernel::Linux7_2 => Archive::Main,
+            DebianKernel::Linux7_2 | DebianKernel::Igb => Archive::Main,
         }
     }
 
     pub(crate) fn suite(self) -> &'static str {
         match self {
             DebianKernel::Linux6_1 | DebianKernel::Linux6_12 => "bookworm-security",
-            DebianKernel::Linux7_2 => "trixie-backports",
+            DebianKernel::Linux7_2 | DebianKernel::Igb => "trixie-backports",
         }
     }
 
@@ -54,7 +85,9 @@ impl DebianKernel {
     pub(crate) fn packages(self) -> &'static [&'static str] {
         match self {
             DebianKernel::Linux6_1 | DebianKernel::Linux6_12 => &["linux-image-"],
-            DebianKernel::Linux7_2 => &["linux-binary-", "linux-modules-", "linux-base-"],
+            DebianKernel::Linux7_2 | DebianKernel::Igb => {
+                &["linux-binary-", "linux-modules-", "linux-base-"]
+            }
         }
     }
 
@@ -70,7 +103,7 @@ impl DebianKernel {
             ]),
             // The first is older than what the module needs; the tools of the other want a newer
             // libc.
-            DebianKernel::Linux6_1 | DebianKernel::Linux7_2 => None,
+            DebianKernel::Linux6_1 | DebianKernel::Linux7_2 | DebianKernel::Igb => None,
         }
     }
 }

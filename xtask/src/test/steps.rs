@@ -618,6 +618,7 @@ pub(super) const STEPS: &[Step] = &[
             ":!crates/sockstamp-bpf/tests/groups.rs",
             ":!crates/sockstamp-bpf/tests/missing_hooks.rs",
             ":!crates/sockstamp-bpf/tests/nic_reads.rs",
+            ":!crates/sockstamp-bpf/tests/nic_sends.rs",
             ":!crates/sockstamp-bpf/tests/nic_stamps.rs",
             ":!crates/sockstamp-bpf/tests/uplinks.rs",
         ],

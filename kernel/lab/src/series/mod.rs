@@ -411,6 +411,7 @@ fn built(name: &str, series: &Series, with_programs: bool, folder: &Path) -> Res
         image,
         modules: None,
         nic: None,
+        igb: None,
     })
 }
 

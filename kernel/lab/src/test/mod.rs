@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut choices = arguments.kernels.clone();
     if choices.is_empty() {
-        choices = Choice::all_of_debian();
+        choices = Choice::all_of_debian(Arch::Amd64);
     }
     let built = binaries::build(features(&choices)?)?;
     let (mut chosen, left_out) = selection::choose(&built)?;
