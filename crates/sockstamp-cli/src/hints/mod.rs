@@ -392,7 +392,7 @@ fn refused(words: &str) -> (clap::Error, Vec<OsString>) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::wrong_word::hint;
 
     fn of(words: &str) -> Option<String> {
         let arguments: Vec<_> = words.split_whitespace().map(str::to_owned).collect();
