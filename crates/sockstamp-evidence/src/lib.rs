@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use sockstamp_explain::diagnosis::{Case, Unseen};
 use sockstamp_host::owner::Ends;
-use sockstamp_host::{cut, pressure, sessions};
+use sockstamp_host::{cut, fragments, pressure, sessions};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
@@ -196,6 +196,10 @@ impl Evidence {
         }
         if let Some(time) = self.waited_for_disks() {
             case.disks(time);
+        }
+        let unanswered = case.unanswered();
+        for (netns, missing) in unanswered.into_iter().filter_map(fragments::missing) {
+            case.fragments(netns, missing);
         }
         for ((from, peer), backlog) in self.queues.backlogs(&case.peers()) {
             case.backlog(from, peer, backlog);

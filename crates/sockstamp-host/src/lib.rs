@@ -12,6 +12,7 @@ pub mod container;
 pub mod cut;
 pub mod descriptors;
 pub mod file_lock;
+pub mod fragments;
 pub mod link_address;
 pub mod listener;
 pub mod memory;

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use crate::histogram::BUCKETS;
 use crate::part::Part;
+use crate::service::CLIENT_ENDS;
 use crate::stage::Stage;
 use crate::unpaired::Unpaired;
 use crate::verdict::Verdict;
@@ -26,6 +27,7 @@ pub fn c_header() -> String {
     add_enum(&mut text, "unpaired", Unpaired::VARIANTS.into_iter());
     add_enum(&mut text, "wait", Kind::VARIANTS.into_iter());
     add_enum(&mut text, "end", End::VARIANTS.into_iter());
+    let ports = CLIENT_ENDS.map(|of| format!("(port) == {of}")).join(" || ");
     let mut causes = Part::of(Stage::TxQueue)
         .filter(|&part| part != Part::Neighbour)
         .filter_map(Part::counted_index);
@@ -33,7 +35,9 @@ pub fn c_header() -> String {
     // Writing to a String cannot fail.
     let _ = write!(
         text,
-        "\n/* The causes of waiting in TCP itself, in tx.queue. */\n\
+        "\n/* Ports of services whose clients end connections. */\n\
+         #define CLIENT_ENDS(port) ({ports})\n\
+         \n/* The causes of waiting in TCP itself, in tx.queue. */\n\
          #define CAUSE_FIRST {first}\n\
          #define CAUSE_COUNT {}\n\n\
          /* Those of a histogram: zero bucket, exponential ones, overflow. */\n\

@@ -69,6 +69,14 @@ smallest group that carries it. A fault that nobody thought of ends at the right
   quarters of them, a pause of the connection that is longer than one of them ends them, and such
   waits have half of the time, three times at least. Without pauses it may be a consumer that fetches
   news, and is a note.
+- *Step by step*: exchanges of a connection that follow each other within SLOW, of which each takes
+  the smallest round trip, but for a quarter, are counted in the kernel, whatever order tells of
+  them (HTTP/2). Ten or more are a transfer if each moves ten segments or more.
+- *Turns*: who reads an answer, and whether another task asks on that connection within SLOW after
+  it, is counted, too. If three questions in four are such, tasks wait for a connection of a pool.
+- *Tries*: pauses of a command between equal exchanges with a service, three at least, which have
+  half of its time, are a finding if three quarters of them are in runs of three or more that each
+  are half as long again as the one before; otherwise they may be a pace, which is a note.
 - *Order*: the worst comes first, but what was never acknowledged comes before what waits for the
   recovery from losses of the same service. What a program asks comes before its own service if of
   that nothing was seen but tasks that wait for any event, or for each other.
@@ -192,11 +200,13 @@ smallest group that carries it. A fault that nobody thought of ends at the right
   answers: a message that needs none.
 - An answer in pieces whose program asks again less than a pause after the last one: the next answer
   looks like more that is pushed (`stream`), which is in no figure.
-- Streams of HTTP/2, their windows and their number, and small answers behind a large one on the
-  same connection: all is one stream of bytes, often encrypted.
+- Streams of HTTP/2, their number, and small answers behind a large one on the same connection: all
+  is one stream of bytes, often encrypted.
+- A pool of connections of an event loop, or of a runtime whose tasks no thread stands for: one
+  thread asks for all of them.
 - A service, or a proxy, that ends quiet connections after a time of its own: that is what becomes
   of connections that are kept for another request.
-- An answer that says no (HTTP 429, 503), and data that a program keeps back in its own memory.
+- An answer that says no (HTTP 429, 503), unless a command tries again less and less often, and data that a program keeps back in its own memory.
 
 ";
 

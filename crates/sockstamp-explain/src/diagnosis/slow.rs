@@ -115,6 +115,10 @@ pub(super) struct Seen {
     pub(super) is_dismissed: bool,
     /// The peer said its first words at most, and then wanted no question of its connection.
     pub(super) is_untaken: bool,
+    /// A reset ended its connection.
+    pub(super) is_reset: bool,
+    /// The peer ended its connection right after the answer to a login.
+    pub(super) is_refused_login: bool,
     /// Something was sent on its connection before.
     pub(super) has_answered: bool,
     /// Something was sent on its connection after the last data that came.
@@ -169,6 +173,10 @@ pub(super) struct Seen {
     pub(super) members: u32,
     /// Questions of a look-up, one after the other; 0 for any other wait.
     pub(super) questions: u32,
+    /// The round trip of a transfer to the same host, which fills a queue on the path.
+    pub(super) queued: Option<u64>,
+    /// Datagrams of its namespace that lack a fragment at the end.
+    pub(super) fragments: u64,
     /// The peer goes on sending to this connection without a question.
     pub(super) is_streamed: bool,
     /// Others wait for it: on connections to other peers.

@@ -130,7 +130,10 @@ impl<'a> Account<'a> {
             ..self.clone()
         };
         // Single questions tell nothing of look-ups that take several.
-        let is_chain = matches!(node, Node::AnswerChain | Node::AnswerTrips);
+        let is_chain = matches!(
+            node,
+            Node::AnswerChain | Node::AnswerTrips | Node::AnswerSteps
+        );
         let carries = u128::from(focused.lost()) * 5 >= u128::from(self.lost()) * 4;
         (carries || is_chain).then_some(focused)
     }

@@ -305,6 +305,14 @@ tree! {
         cure: "fq_codel or cake; a shaper's rate below the uplink's; less bulk data on the same device.",
         next: "stat --host-path",
     };
+    AnswerQueue in Some(Answer), "answer.queue" = Words {
+        is: "a queue on the path, beyond this host, which a transfer of this host fills",
+        proof: "Another connection of the same namespace has bytes on the way to the same host at the last look, and its smoothed round trip was well above the smallest of that address; the wait is as long as that.",
+        alike: "A peer that is slow beside the transfer; a queue that others fill.",
+        check: "`ss -ti`: rtt and minrtt of the transfer; `sockstamp ping PEER` with and without it.",
+        cure: "A rate for the transfer below that of the path, or fair queues where the path is slow (fq_codel, cake).",
+        next: "stat --by peer,port --sort tx.network",
+    };
     AnswerHeld in Some(Answer), "answer.held" = Words {
         is: "answers wait behind missing segments: packets to this host are lost or reordered",
         proof: "Segments of the answer were here, behind a missing one.",
@@ -327,6 +335,30 @@ tree! {
         alike: "A program that reads a list one by one on purpose. One that asks again without a pause may fetch news as they come: that is a note.",
         check: "`ss -ti`: minrtt, beside the times of answers; `sockstamp trace`: what follows each answer.",
         cure: "One question for all of it (a join, MGET, a batch), several at once (pipelining), a cache, or a service that is nearer.",
+        next: "stat --by peer,port --sort peer.answer",
+    };
+    AnswerSteps in Some(Answer), "answer.steps" = Words {
+        is: "each step of a transfer waits for a message of the other end, once in a round trip: a window of the programs' own (HTTP/2, SSH), or a question for each piece",
+        proof: "Ten exchanges of a connection or more, each of which begins at once after the one before and takes the smallest round trip, in which nothing else comes; in each as much is moved as ten segments carry, and more.",
+        alike: "A program that fetches pieces one by one on purpose.",
+        check: "`ss -ti`: minrtt, app_limited, delivery_rate; the window of the protocol against rate × round trip.",
+        cure: "A larger window (HTTP/2: SETTINGS_INITIAL_WINDOW_SIZE and that of the connection), larger pieces, or several at once.",
+        next: "stat --by peer,port",
+    };
+    AnswerTurn in Some(Answer), "answer.turn" = Words {
+        is: "its tasks wait for their turn: more of them ask than there are connections (a pool that is full)",
+        proof: "Three questions in four are sent on a connection at once when the answer to the one before was read, by another task than the one that asked and read that.",
+        alike: "A service that is slow keeps each connection for longer: both tell how many are enough.",
+        check: "The size of the pool against the number of tasks; `ss -tnp`: connections to the service.",
+        cure: "A larger pool, or a service that answers sooner.",
+        next: "stat --by peer,port --sort peer.answer",
+    };
+    AnswerFragments in Some(Answer), "answer.fragments" = Words {
+        is: "answers come in fragments, and some of these are lost on the way here",
+        proof: "Questions over UDP without an answer, and datagrams in this network namespace that lack a fragment (`/proc/PID/net/sockstat`: FRAG), half as many as those questions at least.",
+        alike: "Fragments of others in the same namespace.",
+        check: "`nstat -az IpReasmFails IpReasmTimeout`; `tcpdump -n 'ip[6:2] & 0x3fff != 0'`; firewalls on the way.",
+        cure: "A firewall that lets fragments pass; smaller answers (names: EDNS of 1232 bytes, then TCP).",
         next: "stat --by peer,port --sort peer.answer",
     };
     AnswerUnix in Some(Answer), "answer.unix" = Words {
@@ -672,6 +704,14 @@ tree! {
         check: "`ss -tm`; `perf top -p PID`, `strace -p PID`.",
         cure: "Less work between reads, more tasks, or asynchronous work.",
         next: "explain",
+    };
+    Tries in None, "tries" = Words {
+        is: "the program waits by itself between its tries",
+        proof: "Equal questions of a command to one service, each answered at once and alike, with pauses that grow from one to the next; the pauses have half of its time.",
+        alike: "A program that polls less and less often by choice.",
+        check: "Its log; `curl -v` of the same question: 429, 503, Retry-After.",
+        cure: "That of what the answers say: a limit of requests, a job that is not done.",
+        next: "trace",
     };
     Dropped in None, "dropped" = Words {
         is: "datagrams are dropped at their socket",

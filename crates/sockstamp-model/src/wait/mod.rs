@@ -120,7 +120,8 @@ pub struct Attempts {
     /// The shortest.
     pub min_ns: Nanos,
     /// Answers of a service that were slow, and came when another client's message was read: they
-    /// may be no answers.
+    /// may be no answers. Questions that a task asked at once on a connection on which another one
+    /// had got its answer.
     pub prompted: u64,
 }
 

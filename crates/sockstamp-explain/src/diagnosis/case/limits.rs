@@ -12,12 +12,20 @@ use super::Case;
 use crate::diagnosis::evidence::backlog::Backlog;
 use crate::diagnosis::slow::{Key, Role, Slow};
 use crate::diagnosis::source::limit_of;
-use crate::diagnosis::tally::Tried;
 use crate::diagnosis::tree::Node;
 
 /// The first step of the timer of SYNs and of their answers (TCP_TIMEOUT_INIT, include/net/tcp.h,
 /// v6.18), less what a timer may be early.
 const SYN_TIMEOUT: u64 = 950_000_000;
+
+/// Questions of a key that had no answer.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Unanswered {
+    /// Those that were asked again.
+    again: u64,
+    /// The time of those that failed, which no answer took.
+    time: u128,
+}
 
 impl Case {
     /// The path is the smallest round trip of the address: a connection may have seen longer ones
@@ -118,16 +126,17 @@ impl Case {
     /// after another on a socket, to a slow server, looks the same otherwise, unless none was
     /// answered. A service other than for names must answer most of its questions at once (a sleepy
     /// device answers the second), or be one that answers each (NTP, SNMP, RADIUS).
-    pub(super) fn is_in_vain(&self, wait: &Slow, asked_again: &BTreeMap<Key, u64>) -> bool {
+    pub(super) fn is_in_vain(&self, wait: &Slow, unanswered: &BTreeMap<Key, Unanswered>) -> bool {
         let is_again = wait.flow.protocol == Protocol::Udp && wait.how == End::AskedAgain;
         if !is_again || is_for_many(wait.peer()) {
             return false;
         }
         let tried = self.tried.get(&wait.key);
         let answered = tried.map_or(0, |tried| tried.count.saturating_sub(tried.failed));
-        let mean = tried.and_then(Tried::mean);
-        let is_late = mean.is_some_and(|mean| mean.0.saturating_mul(10) <= wait.time());
-        let again = asked_again.get(&wait.key).copied().unwrap_or(0);
+        let Unanswered { again, time } = unanswered.get(&wait.key).copied().unwrap_or_default();
+        let sum = tried.map_or(0, |tried| tried.sum_ns.saturating_sub(time));
+        let mean = sum.checked_div(answered.into());
+        let is_late = mean.is_some_and(|mean| mean.saturating_mul(10) <= wait.time().into());
         match answered {
             0 if wait.asks_name() => true,
             _ if wait.asks_name() => is_late,
@@ -136,13 +145,18 @@ impl Case {
         }
     }
 
-    /// Count the questions that were asked again.
-    pub(super) fn asked_again(waits: &[Slow]) -> BTreeMap<Key, u64> {
-        let mut again = BTreeMap::new();
-        for wait in waits.iter().filter(|wait| wait.how == End::AskedAgain) {
-            *again.entry(wait.key.clone()).or_default() += 1;
+    /// Count the questions that were asked again, and the time of those that failed.
+    pub(super) fn unanswered_of(waits: &[Slow]) -> BTreeMap<Key, Unanswered> {
+        let mut all = BTreeMap::<Key, Unanswered>::new();
+        let is_one = |wait: &&Slow| wait.how == End::AskedAgain || wait.how.is_failure();
+        for wait in waits.iter().filter(is_one) {
+            let of = all.entry(wait.key.clone()).or_default();
+            match wait.how {
+                End::AskedAgain => of.again += 1,
+                _ => of.time += u128::from(wait.time()),
+            }
         }
-        again
+        all
     }
 }
 
@@ -172,7 +186,37 @@ mod tests {
 
     use super::*;
     use crate::diagnosis::Scope;
-    use crate::diagnosis::tests::{MS, at, summary, wait};
+    use crate::diagnosis::tests::{MS, at, flow, summary, tried, wait};
+
+    /// As of large answers that do not arrive, beside small ones that do.
+    #[test]
+    fn what_was_given_up_tells_nothing_of_the_time_of_answers() {
+        let told = |answer: u64| {
+            let ended = |end, after| {
+                (0..3).map(move |of| {
+                    let mut one = wait(Kind::Answer, end, of * 2_100 + after, 1_000);
+                    one.flow = flow("10.0.0.1:40000", "10.0.0.2:53");
+                    one.flow.protocol = Protocol::Udp;
+                    one
+                })
+            };
+            let mut counted = tried(Kind::Answer, "10.0.0.2:53", 10, 3);
+            counted.sum_ns = u128::from((3 * 1_000 + 7 * answer) * MS);
+            let mut case = Case::new(Scope::default());
+            case.waits(&Waits {
+                list: ended(End::AskedAgain, 0)
+                    .chain(ended(End::GivenUp, 1_000))
+                    .collect(),
+                attempts: vec![counted],
+                ..Waits::default()
+            });
+            let findings = case.diagnose(&summary()).findings.into_iter();
+            findings.map(|found| found.failure).collect::<Vec<_>>()
+        };
+        assert_eq!(told(1), [Some(End::AskedAgain), Some(End::GivenUp)]);
+        // Answers that are nearly as late as the next question.
+        assert!(!told(300).contains(&Some(End::AskedAgain)));
+    }
 
     #[test]
     fn a_queue_has_the_time_of_waits_that_go_on_while_it_is_seen() {

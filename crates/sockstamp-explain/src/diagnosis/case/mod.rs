@@ -14,7 +14,7 @@ use sockstamp_model::descriptors::Descriptors;
 use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie, canonical};
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Stage;
-use sockstamp_model::wait::{Attempts, Dropped, End, Kind, Sending, Waits};
+use sockstamp_model::wait::{Attempts, Dropped, End, Kind, Sending, Wait, Waits};
 
 use crate::diagnosis::evidence::backlog::Backlog;
 use crate::diagnosis::evidence::full_queue::FullQueue;
@@ -24,6 +24,7 @@ use crate::diagnosis::evidence::sleep::SleepLook;
 use crate::diagnosis::evidence::there::There;
 use crate::diagnosis::host::cpu::Cpu;
 use crate::diagnosis::host::flips;
+use crate::diagnosis::host::fragments;
 use crate::diagnosis::host::full;
 use crate::diagnosis::host::lossy::{self, Links};
 use crate::diagnosis::host::resolving::{self, NextHops};
@@ -31,6 +32,8 @@ use crate::diagnosis::host::theirs;
 use crate::diagnosis::host::unheard::{self, Neighbours};
 use crate::diagnosis::request::asking::Sends;
 use crate::diagnosis::request::pushes::Questions;
+use crate::diagnosis::request::steps;
+use crate::diagnosis::request::tries::Tries;
 use crate::diagnosis::scope::Scope;
 use crate::diagnosis::slow::{self, Key, Role, Slow, Socket};
 use crate::diagnosis::source::unix::{Services, of_unix};
@@ -129,8 +132,14 @@ pub struct Case {
     unseen: Unseen,
     /// The sends of a command.
     sends: Sends,
+    /// The exchanges of a command.
+    tries: Tries,
     /// Questions that were not asked at once.
     questions: Questions,
+    /// Transfers in steps, of which each takes a round trip.
+    transfers: Vec<Slow>,
+    /// Datagrams of a namespace that lack a fragment.
+    fragments: BTreeMap<NetnsInode, u64>,
     /// Sockets of connections that are older than the measurement.
     older: BTreeSet<SocketCookie>,
     /// When the measurement ended, where that is known.
@@ -169,7 +178,10 @@ impl Case {
             hidden: BTreeSet::new(),
             unseen: Unseen::default(),
             sends: Sends::default(),
+            tries: Tries::default(),
             questions: Questions::default(),
+            transfers: Vec::new(),
+            fragments: BTreeMap::new(),
             older: BTreeSet::new(),
             end: None,
         }
@@ -192,6 +204,7 @@ impl Case {
     pub fn message(&mut self, message: &Message) {
         if self.scope.is_command {
             self.sends.see(message, self.scope.slow);
+            self.tries.see(message);
         }
         self.questions.see(message, self.scope.slow);
         for mut wait in of_message(message) {
@@ -221,6 +234,10 @@ impl Case {
     pub fn waits(&mut self, waits: &Waits) {
         let owed: BTreeSet<_> = waits.owed.iter().collect();
         for wait in &waits.list {
+            if steps::is_series(wait) {
+                self.transfer(wait);
+                continue;
+            }
             let mut slow = of_wait(wait);
             slow.seen.may_push = !owed.contains(&wait.flow.cookie);
             self.see_round_trip(&slow);
@@ -249,6 +266,19 @@ impl Case {
         for sending in &waits.sending {
             let socket = slow::socket(&sending.flow);
             self.sending.insert(socket, sending.clone());
+        }
+    }
+
+    /// Add a series of exchanges, if it is a transfer.
+    fn transfer(&mut self, series: &Wait) {
+        let Some(transfer) = steps::of(series) else {
+            return;
+        };
+        self.see_round_trip(&transfer);
+        if self.transfers.len() < self.most {
+            self.transfers.push(transfer);
+        } else {
+            self.left_out += 1;
         }
     }
 
@@ -448,6 +478,18 @@ impl Case {
     /// Add a link by which the way from a namespace to a peer begins, and which went down.
     pub fn link(&mut self, from: NetnsInode, peer: IpAddr, link: Link) {
         self.links.insert((from, peer), link);
+    }
+
+    /// Return the processes whose questions over UDP got no answer.
+    #[must_use]
+    pub fn unanswered(&self) -> BTreeSet<u32> {
+        let unanswered = self.waits.iter().filter(|wait| fragments::may_be(wait));
+        unanswered.map(|wait| wait.pid).collect()
+    }
+
+    /// Add the number of datagrams that lack a fragment in a namespace.
+    pub fn fragments(&mut self, netns: NetnsInode, missing: u64) {
+        self.fragments.insert(netns, missing);
     }
 
     /// Set when the measurement ended: what is pushed until then may go on.

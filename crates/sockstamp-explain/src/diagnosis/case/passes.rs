@@ -11,13 +11,15 @@ use super::Case;
 use super::counting::attempts_of;
 use super::merging::{deepened, merged, varied};
 use crate::diagnosis::connection::loss::Fates;
-use crate::diagnosis::connection::{clocks, large, pace, readers, unscaled};
+use crate::diagnosis::connection::{clocks, large, pace, queue, readers, unscaled};
 use crate::diagnosis::descent::deepest;
 use crate::diagnosis::finding::{Diagnosis, Finding};
-use crate::diagnosis::host::{cpu, drops, flips, full, looks, lossy, resolving, theirs, unheard};
+use crate::diagnosis::host::{
+    cpu, drops, flips, fragments, full, looks, lossy, resolving, theirs, unheard,
+};
 use crate::diagnosis::request::{
-    announced, asking, away, flows, held, lookups, passed, pushes, services, trips, turn, unserved,
-    workers, yielding,
+    announced, asking, away, flows, held, lookups, passed, pushes, services, steps, taking_turns,
+    trips, turn, unserved, workers, yielding,
 };
 use crate::diagnosis::service_time::ServiceTime;
 use crate::diagnosis::slow::{Key, Slow};
@@ -99,12 +101,12 @@ impl Case {
     /// Give each wait what limits its connection.
     fn limit(&self, waits: &mut [Slow], summary: &Summary) {
         let fates = Fates::new(&self.sending, summary);
-        let asked_again = Self::asked_again(waits);
+        let unanswered = Self::unanswered_of(waits);
         for wait in waits {
             self.limit_path(wait);
             self.limit_sending(wait);
             fates.turn(wait);
-            wait.seen.in_vain = self.is_in_vain(wait, &asked_again);
+            wait.seen.in_vain = self.is_in_vain(wait, &unanswered);
         }
     }
 
@@ -125,9 +127,11 @@ impl Case {
         full::give(waits, &self.full_queues);
         flips::note(waits, &self.flips);
         resolving::note(waits, &self.next_hops);
+        fragments::give(waits, &self.fragments);
         unheard::give(waits, &self.neighbours, |peer| self.has_answered(peer));
         readers::add(waits, &self.sending);
         unscaled::give(waits, &self.sending, |wait| self.round_trip(wait));
+        queue::give(waits, &self.sending, |wait| self.round_trip(wait));
         theirs::note(waits, &self.theirs);
         large::compare(waits, &self.sending);
         pace::set(waits, &self.sending);
@@ -136,6 +140,8 @@ impl Case {
     /// Join the waits of one request, tell requests from what is pushed, divide what services
     /// take, and let waits yield to those below them.
     fn settle(&self, mut waits: Vec<Slow>) -> Settled {
+        let transfers = steps::joined(&self.transfers, self.scope.slow);
+        steps::replace(&mut waits, &transfers);
         lookups::join(&mut waits, self.scope.slow);
         trips::join(&mut waits, self.scope.slow);
         let rtt = |wait: &Slow| self.round_trip(wait);
@@ -176,13 +182,15 @@ impl Case {
         held::prompted(&mut waits, &mut open, &self.tried);
         clocks::mark(&mut waits, &mut open);
         unserved::settle(&mut waits, &mut open, &self.sending, &self.answering());
+        taking_turns::mark(&mut waits, &mut open, &self.tried);
         let services = services::sum(&waits, &open, &served);
         let mut held = yielding::between(&waits);
         pace::waited_for(&mut waits, &held, &self.sending);
         let besides = yielding::throttled_besides(&waits, &held, self.scope.slow);
-        open.resize(open.len() + besides.len(), false);
-        held.resize(held.len() + besides.len(), None);
         waits.extend(besides);
+        waits.extend(transfers);
+        open.resize(waits.len(), false);
+        held.resize(waits.len(), None);
         Settled {
             waits,
             open,
@@ -281,6 +289,9 @@ impl Case {
             .filter(|account| support.is_tail(account, summary));
         notes.extend(tails.filter_map(|account| telling::rare(account, summary)));
         findings.extend(sums::findings(summary, self.scope, &self.waits));
+        let (own, paced) = self.tries.told(self.scope.slow, summary.duration);
+        findings.extend(own);
+        notes.extend(paced);
         let serves = |port| self.serves(port);
         let accepted = |port| self.accepted(port, summary);
         let late = drops::findings(&self.dropped, accepted, &findings, serves);

@@ -3,6 +3,7 @@
 pub(super) mod cpu;
 pub(super) mod drops;
 pub(super) mod flips;
+pub(super) mod fragments;
 pub(super) mod full;
 pub(super) mod looks;
 pub(super) mod lossy;

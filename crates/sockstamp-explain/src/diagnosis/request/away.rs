@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sockstamp_model::flow::Opened;
-use sockstamp_model::service::SPEAKING_FIRST;
+use sockstamp_model::service::{CLIENT_ENDS, SPEAKING_FIRST};
 use sockstamp_model::wait::{End, Sending};
 
 use crate::diagnosis::slow::{Key, Role, Slow, Socket};
@@ -77,10 +77,13 @@ pub(in crate::diagnosis) fn settle(
     let served = Served::new(tried, sending);
     let greets = |key: &Key| tried.get(key).is_some_and(|of| of.count > of.failed);
     for wait in waits.iter_mut() {
+        wait.seen.is_refused_login = is_refused_login(wait);
         wait.seen.is_untaken |= is_greeted(wait) && !served.stays(wait);
+        wait.seen.is_untaken |= wait.seen.is_refused_login;
         let is_away = wait.seen.is_untaken || served.shows(wait);
         if is_silent(wait) && !greets(&wait.key) && is_away {
             wait.key.root = Node::AcceptAway;
+            wait.seen.is_reset = wait.how == End::Reset;
             wait.how = End::TurnedAway;
         }
     }
@@ -106,6 +109,14 @@ fn is_greeted(wait: &Slow) -> bool {
     let is_away = wait.how == End::TurnedAway || is_silent(wait);
     let port = wait.key.service.port();
     is_away && wait.key.role == Role::Asks && SPEAKING_FIRST.contains(&port)
+}
+
+/// Return true for a connection that the peer ended right after its answer to a first question,
+/// though by the protocol of its service clients end them.
+fn is_refused_login(wait: &Slow) -> bool {
+    let port = wait.key.service.port();
+    let is_away = wait.how == End::TurnedAway && wait.key.role == Role::Asks;
+    is_away && wait.seen.has_answered && !wait.seen.is_untaken && CLIENT_ENDS.contains(&port)
 }
 
 /// Return true for a connection that the peer closed at once, and without a word of either.
@@ -259,6 +270,44 @@ mod tests {
             );
             assert_eq!(told(away, vec![connects.clone()], vec![]), [""; 0]);
         }
+    }
+
+    /// As of a firewall that rejects what it does not know.
+    #[test]
+    fn new_connections_that_are_reset_may_be_rejected_on_the_way() {
+        let to = flow("10.0.0.1:40000", "10.0.0.2:8080");
+        let connects = attempts(Kind::Connect, "10.0.0.2:8080", 8, 0);
+        let answers = attempts(Kind::Answer, "10.0.0.2:8080", 20, 0);
+        let told = |end| {
+            let away = ended(Kind::Greeting, end, to, 0, 0);
+            told(away, vec![connects.clone(), answers.clone()], vec![]).remove(0)
+        };
+        let reset = told(End::Reset);
+        assert!(
+            reset.contains("were reset at once")
+                && reset.contains("a firewall or a proxy on the way"),
+            "{reset}"
+        );
+        assert!(!told(End::ClosedByPeer).contains("firewall"));
+    }
+
+    /// As of a database that has as many clients as it may. Elsewhere the peer may close.
+    #[test]
+    fn a_login_that_the_peer_ends_is_one_that_it_does_not_want() {
+        let told = |service: &str| {
+            let to = flow("10.0.0.1:40000", service);
+            let away = ended(Kind::Greeting, End::TurnedAway, to, 1, 1);
+            told(away, vec![attempts(Kind::Connect, service, 6, 0)], vec![])
+        };
+        assert_eq!(
+            told("10.0.0.2:5432"),
+            [
+                "4 of 6 connections of app to 10.0.0.2:5432 were ended by the peer at once, after its \
+                 answer to their first question (too many clients, a login that fails): the service has \
+                 as many connections as it may, or does not want these clients"
+            ]
+        );
+        assert_eq!(told("10.0.0.2:8000"), [""; 0]);
     }
 
     /// As of an SSH server with as many handshakes as it may have.

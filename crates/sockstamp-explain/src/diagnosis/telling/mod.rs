@@ -81,7 +81,10 @@ pub(super) fn may_be_cancelled(account: &Account<'_>, slow: Nanos, asked: Option
 
 /// Return true for waits that are several questions each: single ones are counted apart.
 const fn is_of_several(node: Node) -> bool {
-    matches!(node, Node::AnswerChain | Node::AnswerTrips)
+    matches!(
+        node,
+        Node::AnswerChain | Node::AnswerTrips | Node::AnswerSteps
+    )
 }
 
 /// Return true for a service of whose tasks nothing was seen but that they wait for any event, or

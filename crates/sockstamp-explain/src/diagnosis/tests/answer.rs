@@ -27,6 +27,52 @@ fn a_slow_peer_is_named_with_its_figures() {
     assert_eq!(json["findings"][0]["count"], 4);
 }
 
+/// What was acknowledged soon has been at the peer: as at one that a script of another client blocks.
+#[test]
+fn a_peer_that_acknowledges_at_once_has_no_long_way() {
+    let told = |acknowledged: &[u64], time: u64| {
+        let to = flow("10.0.0.1:40000", "10.0.0.2:6379");
+        let mut case = Case::new(Scope::default());
+        for end in [900, 1_600, 2_400, 3_200] {
+            case.message(&answer(to, "shop", end, time));
+        }
+        let mut summary = summary();
+        let sends = &mut summary.tx;
+        sends.messages = 4;
+        sends.stages[Stage::TxNetwork] = None;
+        let within = sends.stages[Stage::TxNetwork].get_or_insert_default();
+        for time in acknowledged {
+            within.record(Nanos(time * MS), 1);
+        }
+        let counted = Waits {
+            attempts: vec![Attempts {
+                comm: "shop".into(),
+                ..tried(Kind::Answer, "10.0.0.2:6379", 40, 0)
+            }],
+            ..Waits::default()
+        };
+        case.waits(&counted);
+        case.diagnose(&summary).findings.remove(0).sentence
+    };
+    let near = told(&[1, 1, 42, 1], 150);
+    assert!(
+        near.ends_with(
+            "beyond this host: the peer's work: all that was sent is acknowledged within 42.0 ms \
+             (tx.network)"
+        ),
+        "{near}"
+    );
+    let maybe_lost = told(&[1, 1, 42, 1], 450);
+    assert!(
+        maybe_lost.contains("the peer's work, or answers that are lost"),
+        "{maybe_lost}"
+    );
+    // A queue on the way there, and sends of which not all are known.
+    for unknown in [told(&[1, 1, 140, 1], 150), told(&[1, 1], 150)] {
+        assert!(unknown.contains("the way there and back"), "{unknown}");
+    }
+}
+
 /// The connections that still wait have a short round trip, and acknowledged questions.
 #[test]
 fn a_near_peer_has_no_long_way() {

@@ -209,6 +209,38 @@ fn requests_that_never_arrive_are_worth_saying_beside_many_that_do() {
     assert_eq!(told(Some(Nanos(20_000))), []);
 }
 
+#[test]
+fn idle_connections_of_which_nothing_arrives_may_be_forgotten() {
+    let told = |pause: u64, all: u64| {
+        let given_up = (0..3).map(|of| {
+            let mut wait = wait(Kind::Answer, End::GivenUp, of * 5_100, 2_000);
+            wait.flow.cookie = SocketCookie(of + 9);
+            wait.evidence.resent = Some(4);
+            wait.evidence.connection = Some(Connection {
+                received_ago: Some(Nanos((2_000 + pause) * MS)),
+                unacknowledged: 20,
+                backoff: 3,
+                ..Connection::default()
+            });
+            wait
+        });
+        let counted = tried(Kind::Answer, "10.0.0.2:6379", all, 3);
+        told_of(given_up.collect(), vec![counted]).findings[0]
+            .sentence
+            .clone()
+    };
+    let forgotten = told(3_000, 6);
+    assert!(
+        forgotten.contains("all idle for at least 3.00 s before")
+            && forgotten.contains("may forget idle connections"),
+        "{forgotten}"
+    );
+    // A path that loses, and one that is gone.
+    for others in [told(100, 6), told(3_000, 3)] {
+        assert!(!others.contains("forget"), "{others}");
+    }
+}
+
 /// As a query that waits for a row that another session has locked, and never ends.
 #[test]
 fn a_question_whose_server_waits_for_a_lock_is_no_subscription() {

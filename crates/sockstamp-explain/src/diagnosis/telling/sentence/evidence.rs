@@ -60,6 +60,17 @@ pub(super) fn more(
         }
         Node::AnswerChain => questions(account),
         Node::AnswerTrips => trips(account),
+        Node::AnswerSteps => steps(account),
+        Node::AnswerTurn => Some(turns(account)),
+        Node::AnswerQueue => {
+            let queued = seen().filter_map(|seen| seen.queued).max().map(Nanos)?;
+            let rtt = seen().filter_map(|seen| seen.rtt).min().map(Nanos)?;
+            Some(format!(
+                ": its data is acknowledged after {queued}, where a round trip takes {rtt} at least; or \
+                 the peer's work"
+            ))
+        }
+        Node::AnswerFragments => fragments(account),
         Node::RestPeer => {
             let most = seen().map(|seen| seen.members + 1).max()?;
             let delayed = if are_of_delayed_acks(account) {
@@ -268,6 +279,43 @@ fn trips(account: &Account<'_>) -> Option<String> {
     Some(format!(
         "{questions}; a round trip takes {} at least: fewer questions, or several at once, save them",
         Nanos(rtt)
+    ))
+}
+
+/// What transfers move in a round trip.
+fn steps(account: &Account<'_>) -> Option<String> {
+    let waits = || account.counted.iter().map(|counted| counted.wait);
+    let (bytes, time) = waits().fold((0, 0), |(bytes, time), wait| {
+        (
+            bytes + u128::from(wait.seen.bytes),
+            time + u128::from(wait.time()),
+        )
+    });
+    let rtt = waits().filter_map(|wait| wait.seen.rtt).min()?;
+    let a_second = (bytes * 1_000_000).checked_div(time)?;
+    let each = (bytes * u128::from(rtt)).checked_div(time * 1000)?;
+    Some(format!(
+        ": {each} kB in each round trip, which takes {} at least, {a_second} kB a second",
+        Nanos(rtt)
+    ))
+}
+
+/// Connections for which tasks wait.
+fn turns(account: &Account<'_>) -> String {
+    let connections = counted(account.connections() as u64, "connection");
+    format!("; {connections} always have a question, each of another task than the one before")
+}
+
+/// Datagrams of which fragments are missing.
+pub(super) fn fragments(account: &Account<'_>) -> Option<String> {
+    let seen = account.counted.iter().map(|counted| &counted.wait.seen);
+    let missing = seen.map(|seen| seen.fragments).max()?;
+    Some(format!(
+        ": {} of which some are missing at the end (/proc/net/sockstat: FRAG)",
+        match missing {
+            1 => "the fragments of 1 datagram".to_owned(),
+            missing => format!("those of {missing} datagrams"),
+        }
     ))
 }
 

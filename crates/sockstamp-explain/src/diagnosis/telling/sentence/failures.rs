@@ -4,12 +4,12 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::wait::End;
 
 use super::common::are_heard;
-use super::evidence::{ONLY_LARGE, dropped, full_queue, link, only_large};
+use super::evidence::{ONLY_LARGE, dropped, fragments, full_queue, link, only_large};
 use super::neighbours::{neighbour, silent_neighbour};
 use super::tasks::{idle_loop, slept, theirs, there};
 use super::words::{programs, server, services};
 use crate::diagnosis::finding::Finding;
-use crate::diagnosis::slow::Role;
+use crate::diagnosis::slow::{Role, Slow};
 use crate::diagnosis::tally::Account;
 use crate::diagnosis::tree::Node;
 
@@ -45,6 +45,9 @@ pub(super) fn of_failures(finding: &Finding, account: &Account<'_>, how: End) ->
         (End::Reset | End::ClosedByPeer, Some(pause)) => {
             format!(", all idle for at least {} before", Nanos(pause))
         }
+        (End::GivenUp | End::TimedOut, Some(pause)) if is_forgotten(finding, account) => {
+            format!(", all idle for at least {} before", Nanos(pause))
+        }
         _ => String::new(),
     };
     let after = match how {
@@ -69,11 +72,35 @@ pub(super) fn of_failures(finding: &Finding, account: &Account<'_>, how: End) ->
         _ => failure(how),
     };
     let fate = match how {
+        End::TurnedAway if are_reset(account) => {
+            ": a firewall or a proxy on the way rejects them, or the service does, or its accept queue \
+             is full (net.ipv4.tcp_abort_on_overflow)"
+                .to_owned()
+        }
         End::TurnedAway | End::Rejected => format!(": {}", finding.node.about().is),
         _ => fate(finding, account, how),
     };
     let neighbour = neighbour(account);
     format!("{count} {to} {befell}{after}{idle}{fate}{neighbour}")
+}
+
+/// Return true for new connections that resets ended: a service that closes them sends none, as
+/// long as it has nothing to read.
+fn are_reset(account: &Account<'_>) -> bool {
+    let mut counted = account.counted.iter();
+    counted.all(|counted| counted.wait.seen.is_reset)
+}
+
+/// Return true for requests on connections that were idle for a second and longer, of which nothing
+/// arrived any more, while at least as many were answered on others.
+fn is_forgotten(finding: &Finding, account: &Account<'_>) -> bool {
+    const LONG: u64 = 1_000_000_000;
+    let is_one = |wait: &Slow| {
+        let was_idle = wait.seen.pause.is_some_and(|pause| pause >= LONG);
+        was_idle && !wait.is_new && wait.is_unacknowledged() && !wait.seen.is_large
+    };
+    let mut waits = account.counted.iter().map(|counted| counted.wait);
+    waits.all(is_one) && account.answered >= finding.count
 }
 
 /// A program of this host has the request.
@@ -101,6 +128,13 @@ fn turned_away(finding: &Finding, account: &Account<'_>) -> &'static str {
             "were answered with a fatal error at once"
         }
         Role::Serves => "were closed by it at once, without a read",
+        Role::Asks if seen.clone().all(|seen| seen.is_reset) => {
+            "were reset at once, before a word of either, while others were answered"
+        }
+        Role::Asks if seen.clone().all(|seen| seen.is_refused_login) => {
+            "were ended by the peer at once, after its answer to their first question (too many \
+             clients, a login that fails)"
+        }
         Role::Asks if seen.all(|seen| seen.is_untaken) => {
             "were closed by the peer at once, after its first words or without any"
         }
@@ -132,6 +166,10 @@ fn fate(finding: &Finding, account: &Account<'_>, how: End) -> String {
             let dropped = dropped(account, node).map(|dropped| format!(": {dropped}"));
             format!(": {}{}", node.about().is, dropped.unwrap_or_default())
         }
+        (_, Node::AnswerFragments) => {
+            let fragments = fragments(account).unwrap_or_default();
+            format!(": {}{fragments}", finding.node.about().is)
+        }
         (_, Node::ConnectQueue) => {
             let queue = full_queue(account).unwrap_or_default();
             format!(": {}{queue}", finding.node.about().is)
@@ -141,6 +179,11 @@ fn fate(finding: &Finding, account: &Account<'_>, how: End) -> String {
         }
         (_, Node::AnswerLoss | Node::DeliveryLoss) if only_large(account) => {
             format!(": {ONLY_LARGE}")
+        }
+        (End::GivenUp | End::TimedOut, Node::AnswerLoss) if is_forgotten(finding, account) => {
+            ": they were sent again, and never acknowledged, while others were answered: a firewall or \
+             NAT on the way may forget idle connections (keep-alive)"
+                .to_owned()
         }
         (End::GivenUp | End::TimedOut, Node::AnswerLoss) => {
             ": they were sent again, and never acknowledged".to_owned()

@@ -8,6 +8,8 @@ mod tasks;
 mod words;
 
 use sockstamp_model::clock::Nanos;
+use sockstamp_model::flow::Protocol;
+use sockstamp_model::stage::Stage;
 use sockstamp_model::summary::Summary;
 
 use crate::diagnosis::descent::Deepest;
@@ -74,6 +76,9 @@ fn subject(finding: &Finding, account: &Account<'_>) -> String {
         }
         (Node::Answer, Role::Asks) if finding.node == Node::AnswerTrips => {
             format!("{asker} waits {time} for each series of questions to {service}")
+        }
+        (Node::Answer, Role::Asks) if finding.node == Node::AnswerSteps => {
+            format!("transfers between {asker} and {service} take {time} step by step")
         }
         (Node::Connect, _) if is_chain(account) => {
             format!("{asker} takes {time} for each request to {service}, a new connection included")
@@ -212,6 +217,14 @@ fn cause(finding: &Finding, account: &Account<'_>, deepest: &Deepest, summary: &
             format!("the work of {there}{tasks}; or the way there and back")
         }
         Node::AnswerPeer if short_way(finding, account).is_some() => peers_work(finding, account),
+        Node::AnswerPeer if acknowledged(finding, account, summary).is_some() => {
+            let within = acknowledged(finding, account, summary).unwrap_or_default();
+            format!(
+                "beyond this host: the peer's work{}: all that was sent is acknowledged within {within} \
+                 (tx.network)",
+                or_lost(finding)
+            )
+        }
         Node::Request if finding.role == Role::Asks => {
             "for a go-ahead that does not come (Expect: 100-continue), or for itself".to_owned()
         }
@@ -226,16 +239,43 @@ fn cause(finding: &Finding, account: &Account<'_>, deepest: &Deepest, summary: &
     }
 }
 
-/// Tell of a peer that is near. Answers that are lost on the way back, which it sends again, make
-/// few of them late.
+/// Tell of a peer that is near.
 fn peers_work(finding: &Finding, account: &Account<'_>) -> String {
-    let is_usual = finding.tried.is_none_or(|tried| finding.count * 2 > tried);
-    let lost = match is_usual {
+    let (lost, way) = (
+        or_lost(finding),
+        short_way(finding, account).unwrap_or_default(),
+    );
+    format!("beyond this host: the peer's work{lost}: a round trip takes {way} (ss -ti: rtt)")
+}
+
+/// Answers that are lost on the way back, which the peer sends again after 200 ms at the earliest
+/// (TCP_RTO_MIN, include/net/tcp.h, v6.18), make few of them late.
+const fn or_lost(finding: &Finding) -> &'static str {
+    const TIMEOUT: u64 = 200_000_000;
+    let is_usual = match finding.tried {
+        Some(tried) => finding.count * 2 > tried,
+        None => true,
+    };
+    match is_usual || finding.typical.0 < TIMEOUT {
         true => "",
         false => ", or answers that are lost on the way back",
-    };
-    let way = short_way(finding, account).unwrap_or_default();
-    format!("beyond this host: the peer's work{lost}: a round trip takes {way} (ss -ti: rtt)")
+    }
+}
+
+/// Return the longest time until anything that the target sent over TCP was acknowledged, if that
+/// is a third of such a wait at most: its question has been at the peer for the rest of it. Each
+/// send was measured, those of the waits among them.
+fn acknowledged(finding: &Finding, account: &Account<'_>, summary: &Summary) -> Option<Nanos> {
+    let mut waits = account.counted.iter().map(|counted| counted.wait);
+    let sends = &summary.tx;
+    let all = sends.stages[Stage::TxNetwork].as_ref()?;
+    let are_known = sends.messages >= finding.count && all.count() >= sends.messages;
+    let are_known = are_known && sends.retransmits == 0;
+    let are_streams = waits.all(|wait| wait.flow.protocol == Protocol::Tcp);
+    let longest = all
+        .max()
+        .filter(|_| are_known && are_streams && !is_open(account))?;
+    (longest.0.saturating_mul(3) <= finding.typical.0).then_some(longest)
 }
 
 /// Return true if the peers are surely on this host: nothing lies between.
