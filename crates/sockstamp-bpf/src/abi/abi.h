@@ -363,7 +363,11 @@ struct attempts {
 	__u64 failed;
 	__u64 sum_ns;
 	__u64 min_ns;
-	__u64 prompted; /* slow answers that another client's message prompted */
+	/*
+	 * Slow answers of a service that another client's message prompted; and questions that one
+	 * task asks on a connection when another one has its answer.
+	 */
+	__u64 prompted;
 	char comm[COMM_LENGTH];
 };
 

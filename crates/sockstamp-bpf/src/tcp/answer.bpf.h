@@ -9,6 +9,7 @@
 #define SOCKSTAMP_TCP_ANSWER_BPF_H
 
 #include "answer/answer.bpf.h"
+#include "tcp/asking.bpf.h"
 #include "tcp/flow.bpf.h"
 #include "wait/wait.bpf.h"
 
@@ -212,6 +213,7 @@ static __always_inline void answer_arrived(const struct tcp_sock *tp, struct flo
 	}
 	since = ready - exchange->asked;
 	question_was_asked(tp, flow);
+	trips_arrive(flow, sk, gap, ready);
 	state = exchange_answered(exchange, answer_doubt(tp, flow, since, gap), since);
 	exchange->paired = !state;
 	state = EXCHANGE_ANSWERED | state << EXCHANGE_UNPAIRED_SHIFT | start;

@@ -113,6 +113,7 @@ struct sending {
 	__u8 crowded; /* no entry is noted: enum crowded */
 	__u16 leading; /* the first device, if packets come to another one after it; 0: not seen */
 	__u8 more; /* an answer went on when all of it had been read; a reader clears it */
+	__u8 turn; /* TURN_, of questions that follow each other: written by turns */
 	struct sampler sampler;
 	struct waiting waiting;
 	struct sender senders[SENDERS];

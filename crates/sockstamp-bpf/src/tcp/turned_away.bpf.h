@@ -117,12 +117,30 @@ static __always_inline void service_settles(const struct sock *sk, const struct 
 	}
 }
 
+/* Questions of a login. */
+#define LOGIN_QUESTIONS 3
+
+/*
+ * Return true if the peer of a protocol in which clients end connections ends one right after its
+ * answer to a login, as PostgreSQL does that has as many as it may.
+ */
+static __always_inline bool login_fails(const struct sock *sk, const struct mark *mark)
+{
+	const struct flow *flow = flow_lookup(sk);
+	__u16 port = bpf_ntohs(sk->__sk_common.skc_dport);
+
+	if (!CLIENT_ENDS(port) || tcp_of(sk)->data_segs_out > LOGIN_QUESTIONS)
+		return false;
+	return flow && !flow->exchange.open && !mark->adopted;
+}
+
 /*
  * Return true if the peer closed a connection that this end has opened after it has said something,
  * and before anything was asked; or if a reset came right after that, or for a question of which
  * nothing was acknowledged. By then the program may have read the end, and closed, too.
  */
-static __always_inline bool peer_turns_away(const struct sock *sk, int before, int state)
+static __always_inline bool peer_turns_away(const struct sock *sk, const struct mark *mark,
+					    int before, int state)
 {
 	const struct tcp_sock *tp = tcp_of(sk);
 	const struct flow *flow;
@@ -130,7 +148,7 @@ static __always_inline bool peer_turns_away(const struct sock *sk, int before, i
 	if (!tp->data_segs_in)
 		return false;
 	if (before == TCP_ESTABLISHED && state == TCP_CLOSE_WAIT)
-		return !tp->data_segs_out;
+		return !tp->data_segs_out || login_fails(sk, mark);
 	if (state != TCP_CLOSE || !sk->sk_err || tp->data_segs_in > 1 || tp->data_segs_out > 1)
 		return false;
 	if (before == TCP_CLOSE_WAIT || before == TCP_LAST_ACK)
@@ -182,7 +200,7 @@ static __always_inline void turned_away_settles(const struct sock *sk, int befor
 		service_settles(sk, mark, before, state);
 	if (before == TCP_ESTABLISHED)
 		rejected_settles(sk, mark);
-	if (mark->opened_by != OPENED_BY_US || !peer_turns_away(sk, before, state))
+	if (mark->opened_by != OPENED_BY_US || !peer_turns_away(sk, mark, before, state))
 		return;
 	ago = wait_since_jiffy(tcp_of(sk)->lsndtime);
 	if (ago <= TURNED_AWAY_NS)

@@ -325,6 +325,8 @@ static __always_inline void questions_settle(const struct sock *sk, int before, 
 	flow = flow_lookup(sk);
 	if (!flow || flow_in_gap(flow))
 		return;
+	if (flow->exchange.asks)
+		trips_settle(flow, sk);
 	if (flow->exchange.open && flow->exchange.asks)
 		question_settles(flow, sk, state);
 	else if (flow->exchange.open && flow->exchange.serves)

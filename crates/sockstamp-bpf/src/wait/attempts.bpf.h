@@ -142,14 +142,17 @@ static __noinline int attempts_count_connect(const struct opening *opening, cons
 	return 0;
 }
 
-/* Count an answer that the current task has read; it stands for `weight` of them. */
+/*
+ * Count an answer that the current task has read; it stands for `weight` of them. `turn`: its
+ * question had waited until another task had its own answer.
+ */
 static __noinline int attempts_count_answer(const struct sock *sk, __u32 pid, __u64 ns,
-					    __u32 weight)
+					    __u32 weight, bool turn)
 {
 	struct attempts_key key = {};
 
 	attempts_of(&key, sk, WAIT_ANSWER, pid);
-	return attempts_answered(&key, ns, weight, false);
+	return attempts_answered(&key, ns, weight, turn);
 }
 
 /*

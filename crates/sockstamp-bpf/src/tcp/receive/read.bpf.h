@@ -449,7 +449,8 @@ static __always_inline void rx_measure_read(const struct sock *sk, struct bank *
 		verdict = VERDICT_ADOPTED;
 	rx_end(bank, flow, read, group, verdict);
 	if (setting_waits && verdict == VERDICT_VALID && read->answer.ns != STAGE_ABSENT)
-		attempts_count_answer(sk, read->pid, read->answer.ns, read->weight);
+		attempts_count_answer(sk, read->pid, read->answer.ns, read->weight,
+				      turn_ends(flow));
 }
 
 /* Note an unmeasured read: the send that answers it may be measured. */

@@ -114,6 +114,7 @@ static __always_inline void tx_answers(const struct sock *sk, struct flow *flow,
 {
 	__u8 unpaired = sender->unpaired;
 
+	turn_begins(flow, sender->service);
 	if (unpaired || sender->service != STAGE_ABSENT)
 		unpaired = service_answered(&flow->exchange, unpaired, sender->service);
 	else
