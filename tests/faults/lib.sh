@@ -29,6 +29,24 @@ pair() {
 	ip -n here addr add 10.77.0.1/24 dev wan; ip -n there addr add 10.77.0.2/24 dev wan
 	ip -n here link set wan up; ip -n there link set wan up
 }
+# far: hosts here (10.77.0.1) and there (10.78.0.2), and a router between them, which shows each of
+# them under an address of its own: there is 10.77.0.2. Needs nft.
+far() {
+	host here; host there; host router
+	ip -n here link add wan type veth peer name near netns router
+	ip -n there link add wan type veth peer name far netns router
+	ip -n here addr add 10.77.0.1/24 dev wan; ip -n router addr add 10.77.0.2/24 dev near
+	ip -n there addr add 10.78.0.2/24 dev wan; ip -n router addr add 10.78.0.1/24 dev far
+	ip -n here link set wan up; ip -n router link set near up
+	ip -n there link set wan up; ip -n router link set far up
+	on router sysctl -qw net.ipv4.ip_forward=1
+	on router nft -f - <<-'END'
+		table ip shown {
+			chain there { type nat hook prerouting priority dstnat; iifname near dnat to 10.78.0.2; }
+			chain here { type nat hook postrouting priority srcnat; oifname far masquerade; }
+		}
+	END
+}
 # on HOST COMMAND: run it there; start HOST COMMAND: and go on
 on() { local at=$1; shift; ip netns exec "$at" "$@"; }
 # (not by a function: its subshell would be ended in place of the program)
@@ -62,6 +80,11 @@ lines() {
 measure() {
 	local at=$1; shift
 	"$SOCKSTAMP" stat --netns "$at" --duration "${SECONDS_OF_ONE:-5}" "$@" >"$WORK/stat" 2>&1
+	said
+}
+# ended HOST COMMAND: the same of a command, which ends by itself
+ended() { on "$1" "$SOCKSTAMP" stat -- "${@:2}" >"$WORK/stat" 2>&1; said; }
+said() {
 	[ -z "${SHOW:-}" ] || cat "$WORK/stat"
 	awk -v all="${ALL:-}" '/^ diagnosis: /{found++} /^ note: /{exit} all ? found : found==1' "$WORK/stat" |
 		sed 's/^ *diagnosis: //; s/^ *//' | tr '\n' ' '

@@ -25,6 +25,7 @@ words.add_argument("--rate", type=float, default=0, help="bytes a second on the 
 words.add_argument("--overtake", type=float, default=0, help="of packets, later ones overtake them")
 words.add_argument("--corrupt", type=float, default=0, help="of packets with data, there: a bit")
 words.add_argument("--no-ecn", action="store_true", help="SYNs that ask for ECN vanish")
+words.add_argument("--whole", action="store_true", help="later fragments vanish on the way back")
 words.add_argument("--by", type=float, default=0.005, help="seconds by which they are overtaken")
 given = words.parse_args()
 
@@ -54,6 +55,11 @@ def asks_ecn(packet):
     return ipv4 and tcp and packet[header + 13] & 0xC2 == 0xC2
 
 
+def is_later_fragment(packet):
+    """One with an offset: RFC 791, 3.1."""
+    return packet[0] >> 4 == 4 and int.from_bytes(packet[6:8], "big") & 0x1FFF
+
+
 def corrupted(packet):
     """Change the last byte of a packet with data, which its checksum covers."""
     is_data = len(packet) > 80 and random.random() < given.corrupt
@@ -72,6 +78,8 @@ while True:
         if not there and is_synack(packet):
             loss = given.synack_loss
         if given.no_ecn and asks_ecn(packet):
+            continue
+        if given.whole and not there and is_later_fragment(packet):
             continue
         if there and len(packet) > given.most or random.random() < loss:
             continue
