@@ -69,7 +69,10 @@ impl Carriers {
             let Some(before) = self.last.get(device) else {
                 continue;
             };
-            let lost = carrier.lost.wrapping_sub(before.lost);
+            // A count that has shrunk is that of another link with its number.
+            let Some(lost) = carrier.lost.checked_sub(before.lost) else {
+                continue;
+            };
             let known = self.of(*device).is_some();
             // A link that was never up has not gone down.
             if lost == 0 && !(known && before.is_down) {
@@ -81,7 +84,7 @@ impl Carriers {
             }
             let of_one = self.downs.entry(device.netns).or_default();
             let (downs, times) = of_one.entry(*device).or_default();
-            *downs += lost;
+            *downs = downs.saturating_add(lost);
             let is_full = times.len() >= MOST_DOWNS;
             // Of too many, the last one has all the time.
             match times.last_mut().filter(|(_, end)| *end == since || is_full) {

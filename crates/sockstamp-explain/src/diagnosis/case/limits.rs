@@ -192,8 +192,8 @@ mod tests {
     #[test]
     fn what_was_given_up_tells_nothing_of_the_time_of_answers() {
         let told = |answer: u64| {
-            let ended = |end, after| {
-                (0..3).map(move |of| {
+            let ended = |end, after: u64| {
+                (0..3_u64).map(move |of| {
                     let mut one = wait(Kind::Answer, end, of * 2_100 + after, 1_000);
                     one.flow = flow("10.0.0.1:40000", "10.0.0.2:53");
                     one.flow.protocol = Protocol::Udp;
