@@ -84,7 +84,8 @@ ended() {
 	jq -e . "$WORK/stat" >/dev/null || fail "stat printed no report"
 }
 # talk WORDS OF talk.py: start programs on the host; $TALK is the process, $WORK/talk their counts.
-# Until they talk, the signal that ends them is ignored, as of all that a script starts beside itself.
+# Until they talk, the signal that ends them is ignored, as of all that a script starts beside
+# itself.
 talk() {
 	rm -f "$WORK/talk.err"
 	ip netns exec "$HOST" python3 "$HERE/talk.py" "$@" >"$WORK/talk" 2>"$WORK/talk.err" &

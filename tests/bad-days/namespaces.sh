@@ -13,8 +13,8 @@ sockstamp stat stat --format json; STAT=$LAST
 begun=$SECONDS
 until_so 240 is_lowered "$STAT"
 echo "$DAY: a start among $MANY network namespaces takes $((SECONDS - begun)) s"
-# is_small NAME PROCESS DESCRIPTORS: it keeps fewer than these, few threads, and little memory, however
-# many namespaces there are
+# is_small NAME PROCESS DESCRIPTORS: it keeps fewer than these, few threads, and little memory,
+# however many namespaces there are
 is_small() {
 	local descriptors threads memory
 	descriptors=$(ls "/proc/$2/fd" | wc -l)

@@ -24,7 +24,8 @@ chmod 777 "$WORK" "$WORK/work.sock"
 cat >"$WORK/nginx.conf" <<CFG
 worker_processes 1; pid $WORK/pid; error_log $WORK/error; daemon off;
 events {}
-http { access_log off; server { listen 10.77.0.2:8080; location / { proxy_pass http://unix:$WORK/work.sock; } } }
+http { access_log off; server { listen 10.77.0.2:8080;
+location / { proxy_pass http://unix:$WORK/work.sock; } } }
 CFG
 start there nginx -c "$WORK/nginx.conf"; listening there 8080
 program ask.py <<'PY'

@@ -9,7 +9,8 @@ on router nft -f - <<'END'
 table ip some {
 	chain some {
 		type filter hook forward priority 0;
-		iifname near tcp dport 8000 ct original packets 2 numgen random mod 10 < 4 reject with tcp reset
+		iifname near tcp dport 8000 ct original packets 2 \
+			numgen random mod 10 < 4 reject with tcp reset
 	}
 }
 END

@@ -42,8 +42,10 @@ far() {
 	on router sysctl -qw net.ipv4.ip_forward=1
 	on router nft -f - <<-'END'
 		table ip shown {
-			chain there { type nat hook prerouting priority dstnat; iifname near dnat to 10.78.0.2; }
-			chain here { type nat hook postrouting priority srcnat; oifname far masquerade; }
+			chain there { type nat hook prerouting priority dstnat;
+				iifname near dnat to 10.78.0.2; }
+			chain here { type nat hook postrouting priority srcnat;
+				oifname far masquerade; }
 		}
 	END
 }

@@ -452,8 +452,8 @@ fn wrong_options_are_refused() {
 }
 
 /// Runs what follows on a terminal whose picture nobody reads any more, ends it by a signal, and
-/// prints whether the terminal's modes are as before, whether the alternate screen was left, and how
-/// the program ended.
+/// prints whether the terminal's modes are as before, whether the alternate screen was left, and
+/// how the program ended.
 const UNREAD: &str = "
 import fcntl, os, pty, select, signal, struct, subprocess, sys, termios, time
 master, slave = pty.openpty()

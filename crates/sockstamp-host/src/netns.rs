@@ -283,12 +283,12 @@ pub fn files() -> BTreeMap<NetnsInode, PathBuf> {
     files
 }
 
-/// Kinds of sockets that a measurement keeps in namespaces: for queues, link addresses, accept queues,
-/// and twice for Unix sockets, of its target and of those that serve it.
+/// Kinds of sockets that a measurement keeps in namespaces: for queues, link addresses, accept
+/// queues, and twice for Unix sockets, of its target and of those that serve it.
 const KINDS: usize = 5;
 
-/// Return the [`files`] of as many namespaces as may keep sockets of each kind. They leave half of the
-/// descriptors that a process may have, 1024 by default: without any, nothing can be measured.
+/// Return the [`files`] of as many namespaces as may keep sockets of each kind. They leave half of
+/// the descriptors that a process may have, 1024 by default: without any, nothing can be measured.
 pub(crate) fn files_for_sockets() -> BTreeMap<NetnsInode, PathBuf> {
     const USUAL: u64 = 1024;
     let limit = descriptors::of(std::process::id()).map_or(USUAL, |own| own.limit);

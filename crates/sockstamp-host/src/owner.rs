@@ -227,8 +227,8 @@ fn look(asked: &BTreeSet<Ends>, process: &Path) -> Vec<(Ends, Line)> {
     found
 }
 
-/// Connections whose other ends are looked for. Users may have very many, in lists that are as long:
-/// a socket is not compared with each.
+/// Connections whose other ends are looked for. Users may have very many, in lists that are as
+/// long: a socket is not compared with each.
 #[derive(Debug, Default)]
 struct Asked {
     /// By the service, and the end that asks.

@@ -16,7 +16,8 @@ const MOST_PROCESSES: usize = 4096;
 /// Look through the descriptors of all processes this often at most.
 const MOST_SEARCHES: usize = 8;
 
-/// Processes at the other ends of pipes, by what their descriptors are called and whether they read.
+/// Processes at the other ends of pipes, by what their descriptors are called and whether they
+/// read.
 #[derive(Debug, Default)]
 pub struct Pipes {
     known: HashMap<(PathBuf, bool), Option<u32>>,

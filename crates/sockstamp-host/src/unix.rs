@@ -70,8 +70,8 @@ impl Unix {
         }
     }
 
-    /// Return the inodes of the Unix sockets of a namespace; `None` where nobody can tell, as of one
-    /// that came after these were opened.
+    /// Return the inodes of the Unix sockets of a namespace; `None` where nobody can tell, as of
+    /// one that came after these were opened.
     #[must_use]
     pub fn inodes(&self, netns: NetnsInode) -> Option<BTreeSet<u64>> {
         let kernel = self.kernels.get(&netns)?;

@@ -294,7 +294,8 @@ mod tests {
 
     const LIMITED: &str = "SOCKSTAMP_TEST_LIMITED";
 
-    /// Write more lines than a minute has, and report them while nobody reads and when somebody does.
+    /// Write more lines than a minute has, and report them while nobody reads and when somebody
+    /// does.
     fn limited() {
         let mut input = io::stdin().lines();
         limit_lines();

@@ -266,7 +266,8 @@ fn write_of(task: Pid) -> Option<String> {
     }
 }
 
-/// Return true for a call that waits for a reader: proc_pid_syscall(5). A file on a disk needs none.
+/// Return true for a call that waits for a reader: proc_pid_syscall(5). A file on a disk needs
+/// none.
 fn is_for_a_reader(call: &str) -> Option<bool> {
     let mut words = call.split_whitespace();
     let number = words.next()?.parse::<c_long>().ok()?;

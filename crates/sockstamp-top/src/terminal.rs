@@ -192,9 +192,9 @@ fn give_back() -> io::Result<()> {
     stdout().flush()
 }
 
-/// Leave room on a terminal that takes nothing, as of a connection that hangs: what it has not shown
-/// is lost, so that the thread that draws can end, and give the terminal back. Its modes are given
-/// back at once, whatever becomes of that thread.
+/// Leave room on a terminal that takes nothing, as of a connection that hangs: what it has not
+/// shown is lost, so that the thread that draws can end, and give the terminal back. Its modes are
+/// given back at once, whatever becomes of that thread.
 pub(super) fn relieve() {
     if !OURS.load(Ordering::SeqCst) {
         return;

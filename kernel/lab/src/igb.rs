@@ -129,8 +129,8 @@ impl Packages {
     }
 }
 
-/// Return true if the emulator runs and has the device: it lists the options of one that it has, and
-/// succeeds either way.
+/// Return true if the emulator runs and has the device: it lists the options of one that it has,
+/// and succeeds either way.
 fn emulates(qemu: &Path) -> bool {
     let output = Command::new(qemu)
         .args(["-machine", "none", "-device", &format!("{DEVICE},help")])

@@ -16,8 +16,8 @@ use crate::kernel::Kernel;
 /// The kernel and the files.
 #[derive(Debug, Args)]
 pub(crate) struct Setting {
-    /// 6.1, 6.12 or 7.2 of Debian's; igb, Debian's with NICs; patched or stock, built here from kernel/series; or the path
-    /// of an image
+    /// 6.1, 6.12 or 7.2 of Debian's; igb, Debian's with NICs; patched or stock, built here from
+    /// kernel/series; or the path of an image
     #[arg(long)]
     kernel: Choice,
     /// The processor

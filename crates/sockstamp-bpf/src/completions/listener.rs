@@ -118,8 +118,8 @@ fn complete(socket: &OwnedFd, path: &Path, mode: u32, group: Option<u32>) -> io:
     Ok(listen(socket, BACKLOG)?)
 }
 
-/// Give a name to what is at `new`, in exchange for what is left there from an earlier service. What
-/// has come there meanwhile stays.
+/// Give a name to what is at `new`, in exchange for what is left there from an earlier service.
+/// What has come there meanwhile stays.
 fn place(new: &Path, path: &Path, left: Option<Inode>) -> io::Result<()> {
     let rename = |flags| renameat_with(CWD, new, CWD, path, flags);
     let Some(left) = left else {

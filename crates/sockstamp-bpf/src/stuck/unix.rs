@@ -1,7 +1,7 @@
 //! Judge from looks at Unix sockets who waits there, for what, and since when.
 //!
-//! A Unix socket keeps no times, and nothing in it tells which end spoke last. An idle client and one
-//! that waits look alike, but for the service: it has not read the question, or no task of it
+//! A Unix socket keeps no times, and nothing in it tells which end spoke last. An idle client and
+//! one that waits look alike, but for the service: it has not read the question, or no task of it
 //! watches the connection for another one, as while it works for this one. An event loop is busy
 //! with others at times, so that it must have stayed so from one look to the next.
 

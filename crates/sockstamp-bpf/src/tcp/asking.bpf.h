@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How a program asks on a connection. Exchanges that follow each other, of which each takes the least
- * round trip, are one wait with their number: questions one after the other, or a
- * window of the programs' own (HTTP/2), of which order alone tells nothing. Tasks that send at once
- * what another one has left a connection for take turns at it.
+ * How a program asks on a connection. Exchanges that follow each other, of which each takes the
+ * least round trip, are one wait with their number: questions one after the other, or a window of
+ * the programs' own (HTTP/2), of which order alone tells nothing. Tasks that send at once what
+ * another one has left a connection for take turns at it.
  */
 #ifndef SOCKSTAMP_TCP_ASKING_BPF_H
 #define SOCKSTAMP_TCP_ASKING_BPF_H
@@ -157,7 +157,8 @@ static __always_inline void trips_arrive(const struct flow *flow, const struct s
 
 /*
  * A question begins `pause` after the last read; before its task is noted. One that another task
- * sends at once, after the answer before was read by who had asked for it, was waiting for its turn.
+ * sends at once, after the answer before was read by who had asked for it, was waiting for its
+ * turn.
  */
 static __always_inline void turn_begins(struct flow *flow, __u64 pause)
 {

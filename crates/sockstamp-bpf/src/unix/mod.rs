@@ -306,8 +306,8 @@ fn has_hooks(facts: &Facts) -> bool {
     })
 }
 
-/// Load the programs, if this kernel has their hooks, and return the verifier's cost of each, by its
-/// name.
+/// Load the programs, if this kernel has their hooks, and return the verifier's cost of each, by
+/// its name.
 ///
 /// # Errors
 ///
@@ -376,11 +376,7 @@ mod tests {
         });
         assert_eq!(searches, 256);
         let count = |name: &str| {
-            let is_it = |wait: &&UnixWait| {
-                wait.server
-                    .as_ref()
-                    .is_some_and(|(_, of)| of.to_string() == name)
-            };
+            let is_it = |wait: &&UnixWait| wait.server.as_ref().is_some_and(|(_, of)| *of == *name);
             waits.iter().filter(is_it).count()
         };
         assert_eq!((count("db"), count("found"), count("")), (300, 256, 0));

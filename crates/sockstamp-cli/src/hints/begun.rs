@@ -3,15 +3,16 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use clap::error::{ContextKind, ContextValue};
-use clap::{Command, Error};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory, Error};
 
+use super::files::{CAPTURES, is_recording};
 use super::misused::similar;
 use super::program::is_program;
 use super::spelled::{mended, with_files};
 use super::table::{SUBCOMMANDS, has_word};
 use super::taken::{self, is_taken, line as typed, read};
-use super::{CAPTURES, is_recording};
+use crate::command_line::Cli;
 use crate::options::filter::FILTER_WORDS;
 
 /// Characters that a page or a word processor puts in the place of a hyphen.
@@ -26,8 +27,11 @@ const READ: [&str; 2] = ["-r", "--read"];
 /// Words that ask whether a figure is as it should be.
 const CHECKING: [&str; 5] = ["check", "test", "assert", "verify", "expect"];
 
+/// Tells what is wrong with the arguments of another line, and what to type.
+pub(super) type Answer = fn(&Error, &[OsString]) -> Option<String>;
+
 /// Return what to type for dashes that were pasted from a page.
-pub(super) fn of_dashes(words: &[String]) -> Option<String> {
+pub(super) fn of_dashes(words: &[String], answer: Answer) -> Option<String> {
     let hyphened = |word: &String| {
         let behind = word.trim_start_matches(DASHES);
         let typed = word.chars().take_while(|c| DASHES.contains(c)).count();
@@ -46,14 +50,26 @@ pub(super) fn of_dashes(words: &[String]) -> Option<String> {
     let line = [&line, command].concat();
     let dash = words[place].chars().next()?;
     let told = format!("{dash} is a dash, and no hyphen");
-    Some(match answered(&line) {
+    Some(match answered(&line, answer) {
         Some(wrong) => format!("{told}; {wrong}"),
         None => format!("{told}: write {}", typed(&line)),
     })
 }
 
-/// Return what to type for a line without a subcommand.
-pub(super) fn without_one(root: &Command, words: &[String]) -> String {
+/// Return what to type for a line that begins with no subcommand, or with one that there is not.
+pub(super) fn line(error: &Error, words: &[String], answer: Answer) -> Option<String> {
+    let mut root = Cli::command();
+    root.build();
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => wrong_one(error, &root, words, answer),
+        ErrorKind::UnknownArgument if root.find_subcommand(words.first()?).is_none() => {
+            Some(without_one(&root, words, answer))
+        }
+        _ => None,
+    }
+}
+
+fn without_one(root: &Command, words: &[String], answer: Answer) -> String {
     if let [word] = words
         && let Some((_, instead)) = SUBCOMMANDS.iter().find(|(names, _)| has_word(names, word))
     {
@@ -64,21 +80,21 @@ pub(super) fn without_one(root: &Command, words: &[String]) -> String {
         return format!("a subcommand comes first: {}", typed(&line));
     }
     let begin = format!("a subcommand comes first, such as {}", line[0]);
-    match answered(&line) {
+    match answered(&line, answer) {
         Some(told) => format!("{begin}; {told}"),
         None => format!("{begin}: sockstamp {} --help lists what there is", line[0]),
     }
 }
 
 /// Return what is wrong with a line that has a subcommand, and what to type.
-fn answered(line: &[String]) -> Option<String> {
+fn answered(line: &[String], answer: Answer) -> Option<String> {
     let error = read(line).err()?;
     let program = OsString::from("sockstamp");
     let arguments: Vec<_> = [program]
         .into_iter()
         .chain(line.iter().map(OsString::from))
         .collect();
-    super::line(&error, &arguments)
+    answer(&error, &arguments)
 }
 
 /// Return the words with the first subcommand among them in front.
@@ -123,7 +139,7 @@ fn nearest(words: &[String]) -> &'static str {
 }
 
 /// Name what stands in the place of a subcommand.
-pub(super) fn wrong_one(error: &Error, root: &Command, words: &[String]) -> Option<String> {
+fn wrong_one(error: &Error, root: &Command, words: &[String], answer: Answer) -> Option<String> {
     let ContextValue::String(name) = error.get(ContextKind::InvalidSubcommand)? else {
         return None;
     };
@@ -144,7 +160,7 @@ pub(super) fn wrong_one(error: &Error, root: &Command, words: &[String]) -> Opti
         return Some(format!("to read a recording: {line}"));
     }
     if FILTER_WORDS.contains(&name.as_str()) || moved(root, words).is_some() {
-        return Some(without_one(root, words));
+        return Some(without_one(root, words, answer));
     }
     if let Some(similar) = similar(error, ContextKind::SuggestedSubcommand, name) {
         return Some(format!("{none}: write {}", with_rest(&similar, rest)));
@@ -165,7 +181,7 @@ pub(super) fn wrong_one(error: &Error, root: &Command, words: &[String]) -> Opti
         .chars()
         .all(|c| c.is_alphanumeric() || "-_./".contains(c));
     if !is_name {
-        return Some(without_one(root, words));
+        return Some(without_one(root, words, answer));
     }
     Some(format!(
         "{none}: sockstamp --help lists them; for a process: {}",

@@ -4,7 +4,6 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Error};
 
 use crate::command_line::Cli;
-use crate::hints::begun;
 use crate::hints::taken::{self, is_taken};
 use crate::hints::values;
 use crate::options::filter::FILTER_WORDS;
@@ -15,7 +14,6 @@ pub(super) fn line(error: &Error, words: &[String]) -> Option<String> {
     root.build();
     let usage = || Some(usage_of(error, &root, words.first()?));
     match error.kind() {
-        ErrorKind::InvalidSubcommand => begun::wrong_one(error, &root, words),
         ErrorKind::UnknownArgument => unknown(error, &root, words),
         ErrorKind::InvalidValue => value(error),
         // Errors of our own have no context.
@@ -110,9 +108,7 @@ fn is_slip(typed: &str, known: &str) -> bool {
 fn unknown(error: &Error, root: &Command, words: &[String]) -> Option<String> {
     let typed = of_context(error, ContextKind::InvalidArg)?;
     let first = words.first()?;
-    let Some(command) = root.find_subcommand(first) else {
-        return Some(begun::without_one(root, words));
-    };
+    let command = root.find_subcommand(first)?;
     let called = command.get_name();
     if !typed.starts_with('-') {
         let usage = usage_of(error, root, first);

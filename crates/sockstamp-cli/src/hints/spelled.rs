@@ -10,7 +10,9 @@ use sockstamp_model::Filter;
 use super::misused;
 use super::program::is_program;
 use super::table::{Instead, OPTIONS, filled, has_word};
-use super::taken::{self, end, is_taken, line as line_of, quoted, read, replaced};
+use super::taken::{
+    self, end, has_value_behind, is_taken, line as line_of, quoted, read, replaced,
+};
 use super::values::Value;
 use crate::command_line::Cli;
 use crate::options::filter::FILTER_WORDS;
@@ -290,8 +292,7 @@ fn has_value(option: &str) -> bool {
     let mut root = Cli::command();
     root.build();
     let mut subcommands = root.get_subcommands();
-    option.starts_with("--")
-        && subcommands.any(|one| super::has_value_behind(one, option) == Some(true))
+    option.starts_with("--") && subcommands.any(|one| has_value_behind(one, option) == Some(true))
 }
 
 /// Divide what is to be written; the value is one word, whatever stands in it.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::iter;
 
-use clap::Error;
+use clap::{Arg, Command, Error};
 
 pub(super) use sockstamp_run::escape::quoted;
 
@@ -46,6 +46,32 @@ pub(super) fn replaced(
 /// Return text as words.
 pub(super) fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Return true if the argument after this option is its value; `None` for an unknown option.
+pub(super) fn has_value_behind(command: &Command, option: &str) -> Option<bool> {
+    let needs_value = |arg: &Arg| {
+        arg.get_num_args()
+            .is_some_and(|values| values.min_values() > 0)
+    };
+    if let Some(long) = option.strip_prefix("--") {
+        let (name, value) = long
+            .split_once('=')
+            .map_or((long, None), |(name, value)| (name, Some(value)));
+        let mut arguments = command.get_arguments();
+        let found = arguments.find(|arg| arg.get_long() == Some(name))?;
+        return Some(value.is_none() && needs_value(found));
+    }
+    // Short flags may be one word, and the last may have a value: -vp. One before has it in there.
+    let mut letters = option[1..].chars();
+    while let Some(letter) = letters.next() {
+        let mut arguments = command.get_arguments();
+        let found = arguments.find(|arg| arg.get_short() == Some(letter))?;
+        if needs_value(found) {
+            return Some(letters.next().is_none());
+        }
+    }
+    Some(false)
 }
 
 #[cfg(test)]

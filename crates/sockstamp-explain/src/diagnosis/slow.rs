@@ -17,7 +17,6 @@ use super::evidence::link::Link;
 use super::evidence::neighbour::{Flips, Neighbour, NextHop};
 use super::evidence::sleep::{Ran, Sleep, Slept};
 use super::evidence::there::There;
-use super::host::looks::few::Few;
 use super::tree::Node;
 use super::words::service;
 
@@ -70,6 +69,13 @@ pub(super) type Socket = (NetnsInode, SocketCookie);
 
 pub(super) const fn socket(flow: &Flow) -> Socket {
     (flow.netns, flow.cookie)
+}
+
+/// Workers of a service, and the most questions that it had at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Few {
+    pub(super) workers: usize,
+    pub(super) questions: usize,
 }
 
 /// A moment, in nanoseconds of CLOCK_MONOTONIC.

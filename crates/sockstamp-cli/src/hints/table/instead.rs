@@ -18,6 +18,6 @@ pub(in crate::hints) enum Instead {
 }
 
 /// Subcommands, all if none is named; options of theirs, with a value where that matters, with #
-/// for numbers, with *.service for units, or with * for what is no file; and the answer. The first entry that fits a
-/// subcommand is the answer.
+/// for numbers, with *.service for units, or with * for what is no file; and the answer. The first
+/// entry that fits a subcommand is the answer.
 pub(in crate::hints) type Entry = (&'static str, &'static str, Instead);

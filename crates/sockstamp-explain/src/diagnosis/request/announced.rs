@@ -50,7 +50,8 @@ pub(in crate::diagnosis) fn mark(
     }
 }
 
-/// Return those that last a tenth of the longest or more: large answers come in parts on a busy way.
+/// Return those that last a tenth of the longest or more: large answers come in parts on a busy
+/// way.
 fn long(waits: &[Slow], found: &[usize]) -> Vec<usize> {
     let longest = found.iter().map(|&of| waits[of].time()).max().unwrap_or(0);
     let is_long = |of: &usize| waits[*of].time().saturating_mul(10) >= longest;

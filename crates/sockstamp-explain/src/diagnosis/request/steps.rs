@@ -1,5 +1,5 @@
-//! Transfers in steps: exchanges that follow each other at once on a connection, of which each takes
-//! the smallest round trip and moves more than a question and a short answer. A window of the
+//! Transfers in steps: exchanges that follow each other at once on a connection, of which each
+//! takes the smallest round trip and moves more than a question and a short answer. A window of the
 //! programs' own is full, or each piece is asked for.
 //!
 //! Steps that move less are questions one after the other, of which messages tell (`trips`).

@@ -1,6 +1,6 @@
 //! Tasks that take turns at the connections of a pool. A task of a pool that has room keeps its
-//! connection, or finds one that rests; where a question follows at once on a connection, of another
-//! task than the one that has just read its answer, that task had waited for it.
+//! connection, or finds one that rests; where a question follows at once on a connection, of
+//! another task than the one that has just read its answer, that task had waited for it.
 
 use std::collections::BTreeMap;
 

@@ -143,8 +143,8 @@ fn pause(one: Exchange, next: Exchange, slow: Nanos) -> Option<Pause> {
     })
 }
 
-/// Return true if three quarters of them belong to runs of three or more, each half as long again as
-/// the one before.
+/// Return true if three quarters of them belong to runs of three or more, each half as long again
+/// as the one before.
 fn do_grow(pauses: &[Pause]) -> bool {
     let runs = pauses.chunk_by(|one, next| next.time * 2 >= one.time * 3);
     let grown: usize = runs.map(<[Pause]>::len).filter(|run| *run >= LEAST).sum();

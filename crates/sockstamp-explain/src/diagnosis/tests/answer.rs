@@ -27,7 +27,8 @@ fn a_slow_peer_is_named_with_its_figures() {
     assert_eq!(json["findings"][0]["count"], 4);
 }
 
-/// What was acknowledged soon has been at the peer: as at one that a script of another client blocks.
+/// What was acknowledged soon has been at the peer: as at one that a script of another client
+/// blocks.
 #[test]
 fn a_peer_that_acknowledges_at_once_has_no_long_way() {
     let told = |acknowledged: &[u64], time: u64| {

@@ -3,18 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{LEAST, goes_on};
+use super::during::{LEAST, goes_on};
 use crate::diagnosis::evidence::sleep::{Sleep, SleepLook};
-use crate::diagnosis::slow::Slow;
+use crate::diagnosis::slow::{Few, Slow};
 use crate::diagnosis::tally::most_at_once;
 use crate::diagnosis::tree::Node;
-
-/// Workers of a service, and the most questions that it had at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::diagnosis) struct Few {
-    pub(in crate::diagnosis) workers: usize,
-    pub(in crate::diagnosis) questions: usize,
-}
 
 /// Return how many processes work on questions, if all are of one task, and fewer than the
 /// questions at once. One that waits for events at most looks, as a master or an event loop does,

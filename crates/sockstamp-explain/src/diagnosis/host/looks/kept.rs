@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use super::{LEAST, Usual, client, goes_on};
+use super::during::{LEAST, client, goes_on};
+use super::usual::Usual;
 use crate::diagnosis::evidence::sleep::{Sleep, SleepLook, Slept};
 use crate::diagnosis::slow::{Role, Slow};
 use crate::diagnosis::tree::Node;

@@ -4,42 +4,26 @@
 //! in a lock because they have nothing to do. So looks during such waits are held against looks
 //! without: what more of its tasks sleep in than otherwise is what the waits are for.
 
-pub(in crate::diagnosis) mod few;
+mod during;
+mod few;
 mod kept;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod usual;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::flow::canonical;
 use sockstamp_model::name::Name;
 use sockstamp_model::wait::End;
 
 use crate::diagnosis::evidence::sleep::{self, Ran, Sleep, SleepLook, Slept};
-use crate::diagnosis::slow::{Key, Role, Slow};
+use crate::diagnosis::slow::{Few, Key, Slow};
 use crate::diagnosis::tree::Node;
-use few::Few;
+use during::{LEAST, client, goes_on, process};
 use timers::Timed;
-
-/// As many looks show something.
-const LEAST: usize = 3;
-
-/// Return the process whose tasks are waited for, where that is on this host; 0 if none is known.
-fn process(wait: &Slow) -> u32 {
-    match wait.key.root {
-        Node::Service | Node::Read | Node::Accept => wait.pid,
-        Node::Connect if wait.seen.full_queue.is_none() => 0,
-        Node::Answer | Node::Connect => {
-            let there = wait.seen.there.as_ref();
-            let process = there.and_then(|there| there.process.as_ref());
-            process.map_or(0, |(pid, _)| *pid)
-        }
-        _ => 0,
-    }
-}
+use usual::Usual;
 
 /// Note for each wait for this host's programs what their tasks slept in. Looks while somebody is
 /// pushed to, on a connection that always has a question `open`, tell nothing of other waits. What
@@ -199,13 +183,6 @@ struct Found {
     is_held_up: bool,
     /// The program that traced theirs at half of the looks.
     tracer: Option<Name>,
-}
-
-/// Return true if one of these waits went on, for the process that was looked at.
-fn goes_on(waits: &[&Slow], look: &SleepLook) -> bool {
-    let at = look.at.as_nanos();
-    let is_in = |wait: &&Slow| process(wait) == look.pid && wait.begin < at && at < wait.end;
-    waits.iter().any(is_in)
 }
 
 /// Find what tasks did during these waits, and not otherwise. `others` wait for the same, with
@@ -437,14 +414,6 @@ fn sessions(during: &[&SleepLook]) -> Vec<Name> {
     often.map(|(session, _)| session.clone()).collect()
 }
 
-/// The end of a connection at the client that a wait is of.
-fn client(wait: &Slow) -> SocketAddr {
-    canonical(match wait.key.role {
-        Role::Asks => wait.flow.local,
-        Role::Serves => wait.flow.remote,
-    })
-}
-
 /// At four looks of five, a task reads the very connection on which somebody waits for it.
 fn for_more(waits: &[&Slow], during: &[&SleepLook]) -> Option<Slept> {
     let reads = |look: &&&SleepLook| {
@@ -518,98 +487,4 @@ fn runs(looks: &[&SleepLook]) -> BTreeMap<String, (usize, usize)> {
         }
     }
     runs
-}
-
-/// What tasks sleep in without such a wait.
-struct Usual<'a> {
-    waits: &'a [&'a Slow],
-    without: &'a [&'a SleepLook],
-    /// Tasks that were seen in more than one state.
-    changing: BTreeSet<(u32, u32)>,
-    /// The number of tasks that sleep in what is slept in during the waits, at most looks without:
-    /// each look is held against that.
-    medians: BTreeMap<Sleep, usize>,
-}
-
-impl<'a> Usual<'a> {
-    fn new(waits: &'a [&'a Slow], during: &[&SleepLook], without: &'a [&'a SleepLook]) -> Self {
-        let mut states = BTreeMap::<_, BTreeSet<_>>::new();
-        for look in during.iter().chain(without) {
-            for (&task, sleep) in &look.tasks {
-                states.entry((look.pid, task)).or_default().insert(sleep);
-            }
-        }
-        let changing = states.into_iter().filter(|(_, states)| states.len() > 1);
-        let sleeps = during.iter().flat_map(|look| look.tasks.values());
-        let sleeps: BTreeSet<_> = sleeps.flatten().collect();
-        let median = |sleep: &Sleep| (sleep.clone(), median(without, sleep));
-        Self {
-            waits,
-            without,
-            changing: changing.map(|(task, _)| task).collect(),
-            medians: sleeps.into_iter().map(median).collect(),
-        }
-    }
-
-    /// Return how many tasks more than otherwise sleep in it. Where no look shows otherwise, those
-    /// count that are not always so; nobody has no memory for want of something to do. Who is
-    /// stopped is so between the waits, too.
-    fn beyond(&self, sleep: &Sleep, look: &SleepLook) -> usize {
-        let tasks = look
-            .tasks
-            .iter()
-            .filter(|(_, of)| of.as_ref() == Some(sleep));
-        let is_stopped = matches!(sleep, Sleep::Stopped | Sleep::Frozen | Sleep::Halted(_));
-        if look.tasks.len() == 1 || is_stopped {
-            return tasks.count();
-        }
-        if self.without.len() >= LEAST {
-            let usual = self.medians.get(sleep).copied().unwrap_or(0);
-            return tasks.count().saturating_sub(usual);
-        }
-        let all = tasks.clone().count();
-        let changes = |task: u32| self.changing.contains(&(look.pid, task));
-        let changing = tasks.filter(|(task, _)| changes(**task)).count();
-        match sleep {
-            Sleep::Memory => all,
-            Sleep::Lock => changing.min(self.unserved(look)),
-            _ => changing,
-        }
-    }
-
-    /// Return how many waits go on that no task works on: threads without work sleep in locks, too.
-    fn unserved(&self, look: &SleepLook) -> usize {
-        let at = look.at.as_nanos();
-        let is_on = |wait: &&&Slow| process(wait) == look.pid && wait.begin < at && at < wait.end;
-        let open = self.waits.iter().filter(is_on).count();
-        let works = |task: &&Option<Sleep>| {
-            !matches!(task, Some(Sleep::Idle | Sleep::Accept | Sleep::Lock))
-        };
-        open.saturating_sub(look.tasks.values().filter(works).count())
-    }
-
-    /// Return true if none of the tasks has something to do: they wait for events, or as otherwise.
-    fn is_idle(&self, look: &SleepLook) -> bool {
-        let mut tasks = look.tasks.values();
-        !look.tasks.is_empty()
-            && tasks.all(|task| match task {
-                None => false,
-                Some(Sleep::Idle | Sleep::Accept) => true,
-                Some(sleep) => {
-                    let is_known = *sleep == Sleep::Lock || self.without.len() >= LEAST;
-                    is_known && self.beyond(sleep, look) == 0
-                }
-            })
-    }
-}
-
-/// Return how many tasks sleep in it at most looks.
-fn median(looks: &[&SleepLook], sleep: &Sleep) -> usize {
-    let count = |look: &&SleepLook| {
-        let tasks = look.tasks.values();
-        tasks.filter(|task| task.as_ref() == Some(sleep)).count()
-    };
-    let mut counts: Vec<_> = looks.iter().map(count).collect();
-    counts.sort_unstable();
-    counts.get(counts.len() / 2).copied().unwrap_or(0)
 }

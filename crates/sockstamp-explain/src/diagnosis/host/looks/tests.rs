@@ -1,11 +1,14 @@
+use std::net::SocketAddr;
+
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::clock::Timestamp;
 use sockstamp_model::fixture;
+use sockstamp_model::flow::canonical;
 use sockstamp_model::stage::Direction;
 
 use super::*;
 use crate::diagnosis::evidence::there::There;
-use crate::diagnosis::slow::{Parts, Seen};
+use crate::diagnosis::slow::{Parts, Role, Seen};
 
 /// A look at two threads: one that serves, and one that only ever sleeps in `other`.
 fn look(ms: u64, serving: Option<Sleep>, other: Sleep) -> SleepLook {

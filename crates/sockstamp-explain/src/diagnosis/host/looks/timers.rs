@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sockstamp_model::wait::End;
 
-use super::{LEAST, process};
+use super::during::{LEAST, process};
 use crate::diagnosis::evidence::sleep::SleepLook;
 use crate::diagnosis::slow::Slow;
 

@@ -8,7 +8,7 @@ use sockstamp_model::wait::End;
 
 use crate::diagnosis::evidence::sleep::{Ran, Sleep, Slept};
 use crate::diagnosis::evidence::there::There;
-use crate::diagnosis::host::looks::few::Few;
+use crate::diagnosis::slow::Few;
 use crate::diagnosis::tally::Account;
 use crate::diagnosis::tree::Node;
 
