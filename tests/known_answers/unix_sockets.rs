@@ -199,7 +199,7 @@ fn an_answer_in_two_parts_over_a_unix_socket_takes_until_the_first() {
 
 /// The programs have room for so many connections.
 const ROOM: u64 = 8192;
-/// Whether a map is full is known to some: its counter is divided between CPUs.
+/// The error of a count of elements, which is divided between CPUs.
 const BATCH: u64 = 64;
 
 #[test]

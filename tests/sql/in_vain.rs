@@ -59,7 +59,7 @@ fn wait(number: u64, kind: Kind, end: End) -> Wait {
     }
 }
 
-/// Their number, and the longest in nanoseconds.
+/// The number of waits, and the longest in nanoseconds.
 type Sums = BTreeMap<[String; 4], (f64, f64)>;
 
 /// Sum the waits of a report.

@@ -153,7 +153,7 @@ impl Pair {
         })
     }
 
-    /// What is known of packets with data.
+    /// The stamps of packets with data.
     fn truths(&self) -> Vec<NicTruth> {
         let mut truths = self.nics.received().unwrap();
         truths.retain(|truth| truth.bytes > REQUEST.len() as u64);

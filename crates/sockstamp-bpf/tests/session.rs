@@ -368,7 +368,7 @@ fn packets_end_the_wait_of_their_caller() {
     }
 }
 
-/// Both ends are of this process; the one that answers does so late.
+/// Ask in this process, which has both ends and answers late.
 fn serve_late(path: &std::path::Path, delay: Duration) {
     let listener = UnixListener::bind(path).unwrap();
     std::thread::spawn(move || {

@@ -124,7 +124,7 @@ impl Evidence {
             self.sleeps.add(wait.pid);
             self.pairs.look(wait.pid, &wait.flow);
         }
-        // Who listens may have started those that accept.
+        // A process that listens may have started those that accept.
         let listening = waits.iter().filter(served);
         let listening = listening.filter(|wait| wait.kind == Kind::Accept && wait.pid != 0);
         for pid in listening.map(|wait| wait.pid).collect::<BTreeSet<_>>() {

@@ -395,7 +395,7 @@ mod tests {
         // One gives way to one: the first namespaces are the host's.
         flap(&mut carriers, most..most + 1);
         assert!(of(&carriers, most) && of(&carriers, 0) && !of(&carriers, most - 1));
-        // Those that are there keep their room, and what finds none is counted.
+        // Links that are there keep their room, and what finds none is counted.
         flap(&mut carriers, 0..most + 7);
         assert_eq!((carriers.downs.len(), carriers.left_out), (MOST_LINKS, 7));
         carriers.home = Some(NetnsInode(most + 6));

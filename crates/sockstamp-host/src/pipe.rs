@@ -29,9 +29,9 @@ pub struct Pipes {
 pub struct OtherEnd {
     /// The process.
     pub pid: u32,
-    /// Its name.
+    /// The name of the process.
     pub name: Name,
-    /// It reads what this end writes.
+    /// True if the process reads what this end writes.
     pub reads: bool,
 }
 
@@ -67,7 +67,7 @@ impl Pipes {
         }
         self.searches += 1;
         let mut others: Vec<u32> = netns::pids().filter(|other| *other != pid).collect();
-        // Both ends were mostly started one after the other.
+        // The processes of both ends were mostly started one after the other.
         others.sort_by_key(|other| other.abs_diff(pid));
         let mut others = others.into_iter().take(MOST_PROCESSES);
         let found = others.find(|other| has(*other, &key.0, reads));

@@ -32,7 +32,7 @@ pub struct NicTruth {
 impl NicPair {
     /// The devices.
     pub const DEVICES: [&str; 2] = ["nic0", "nic1"];
-    /// Their addresses.
+    /// The addresses of the devices.
     pub const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
 
     /// Load the devices with these parameters of the module; `None` where there is no module.
@@ -61,12 +61,12 @@ impl NicPair {
         fs::write(&path, value).context("write", path)
     }
 
-    /// What is known of the last packets that were received.
+    /// The stamps of the last packets that were received.
     pub fn received(&self) -> Result<Vec<NicTruth>> {
         truths("/sys/kernel/debug/sockstamp_nic")
     }
 
-    /// What is known of the last packets that were sent.
+    /// The stamps of the last packets that were sent.
     pub fn sent(&self) -> Result<Vec<NicTruth>> {
         truths("/sys/kernel/debug/sockstamp_nic_sent")
     }
@@ -96,7 +96,7 @@ struct Module;
 
 impl Drop for Module {
     fn drop(&mut self) {
-        // Nobody can do anything about a failure.
+        // A failure cannot be helped.
         let _ = process::run_with("rmmod", &[NAME]);
     }
 }

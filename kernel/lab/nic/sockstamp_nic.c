@@ -139,7 +139,7 @@ static struct ptp_clock_info phc_info = {
 	.enable = phc_enable,
 };
 
-/* What is known of packets, for tests. */
+/* Records of packets, for tests. */
 struct truth {
 	u64 software; /* the kernel's stamp, CLOCK_REALTIME */
 	u64 waited; /* in the ring: since the NIC had it, or until it was on the wire */

@@ -119,7 +119,7 @@ fn complete(socket: &OwnedFd, path: &Path, mode: u32, group: Option<u32>) -> io:
 }
 
 /// Give a name to what is at `new`, in exchange for what is left there from an earlier service.
-/// What has come there meanwhile stays.
+/// A file that has come there meanwhile stays.
 fn place(new: &Path, path: &Path, left: Option<Inode>) -> io::Result<()> {
     let rename = |flags| renameat_with(CWD, new, CWD, path, flags);
     let Some(left) = left else {
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(fs::read(&beside).unwrap(), b"precious");
     }
 
-    /// Somebody is faster than the service, between its look at the path and its socket there.
+    /// Another process is faster than the service, between a look at the path and a socket there.
     #[test]
     fn what_has_come_to_its_path_meanwhile_stays() {
         let directory = TempDir::new().unwrap();

@@ -28,7 +28,7 @@ struct Look {
 /// Samples of the cost of programs.
 pub(super) struct Meter {
     programs: Vec<OwnedFd>,
-    /// Those that come and go with what the target does.
+    /// Programs that come and go with what the target does.
     passing: Vec<OwnedFd>,
     look: Option<Look>,
     process: (u64, u64),

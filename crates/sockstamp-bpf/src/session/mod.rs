@@ -89,7 +89,7 @@ pub struct Session {
     skeleton: SockstampSkel<'static>,
     /// The programs that run for messages, by name.
     programs: Vec<(String, OwnedFd)>,
-    /// Those of Unix sockets, while they are attached.
+    /// The programs of Unix sockets, while they are attached.
     passing: Vec<(String, OwnedFd)>,
     // Held because the kernel stamps received packets only while some socket requests it.
     receive_stamping: ReceiveStamping,

@@ -45,7 +45,7 @@ pub struct OpenUnix {
 /// A socket, the role of the wait, and the process that waits.
 type Key = (u64, u8, u32);
 
-/// What looks have shown of one.
+/// The results of looks at one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct History {
     /// The first message that is not read.

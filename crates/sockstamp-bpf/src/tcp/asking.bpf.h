@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * How a program asks on a connection. Exchanges that follow each other, of which each takes the
- * least round trip, are one wait with their number: questions one after the other, or a window of
- * the programs' own (HTTP/2), of which order alone tells nothing. Tasks that send at once what
+ * Tell how a program asks on a connection. Exchanges that follow each other, of which each takes
+ * the least round trip, are one wait with their number: questions one after the other, or a window
+ * of the programs' own (HTTP/2), of which order alone tells nothing. Tasks that send at once what
  * another one has left a connection for take turns at it.
  */
 #ifndef SOCKSTAMP_TCP_ASKING_BPF_H

@@ -21,7 +21,7 @@ const IDLE: u32 = 10;
 pub(super) struct Asking {
     unix: Unix,
     is_always: bool,
-    /// It has looked at what the target had open.
+    /// True after a look at what the target had open.
     has_looked: bool,
     /// Sockets that were looked at.
     known: BTreeSet<u64>,

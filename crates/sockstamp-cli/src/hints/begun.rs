@@ -112,7 +112,7 @@ fn with_subcommand(words: &[String]) -> Vec<String> {
     let nearest = nearest(words);
     let mut line = with(nearest);
     if nearest == "report" {
-        // Its recordings stand without an option.
+        // Recordings of `report` stand without an option.
         line.retain(|word| !READ.contains(&word.as_str()));
     }
     if nearest != "stat" || mended(line.clone()).is_some() {

@@ -211,7 +211,7 @@ pub(super) struct Seen {
     pub(super) idle: bool,
     /// Tasks of its program waited for what clients send meanwhile, and asked nobody.
     pub(super) for_clients: bool,
-    /// Its service has fewer tasks than questions.
+    /// The tasks of its service, where questions are more.
     pub(super) few: Option<Few>,
     /// No timer of the program's own was due when such waits ended.
     pub(super) has_no_timer: bool,

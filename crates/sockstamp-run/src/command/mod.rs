@@ -140,7 +140,7 @@ impl Running {
 
     /// Hand a signal on.
     pub fn signal(&self, signal: Signal) {
-        // It may have ended, which is no error.
+        // The command may have ended, which is no error.
         let _ = kill(self.process(), signal);
     }
 }

@@ -21,7 +21,7 @@ const SYN_TIMEOUT: u64 = 950_000_000;
 /// Questions of a key that had no answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Unanswered {
-    /// Those that were asked again.
+    /// Questions that were asked again.
     again: u64,
     /// The time of those that failed, which no answer took.
     time: u128,

@@ -128,7 +128,7 @@ pub struct Case {
     sleeps: Vec<SleepLook>,
     /// Processes whose tasks may not be looked at.
     hidden: BTreeSet<u32>,
-    /// What looks at this host left out.
+    /// Counts of what looks at this host left out.
     unseen: Unseen,
     /// The sends of a command.
     sends: Sends,

@@ -1,4 +1,4 @@
-//! What looks at this host left out for lack of room.
+//! Count what looks at this host left out for lack of room.
 
 /// Counts of what evidence has not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

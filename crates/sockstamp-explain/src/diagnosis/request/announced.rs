@@ -36,7 +36,7 @@ pub(in crate::diagnosis) fn mark(
         });
         let found: Vec<_> = connections.into_values().flatten().collect();
         let long = long(waits, &found);
-        // Who reads answers in pieces has as many of these as questions.
+        // A program that reads answers in pieces has as many of these as questions.
         let answers = Key {
             root: Node::Answer,
             ..key.clone()

@@ -150,7 +150,7 @@ pub(in crate::diagnosis) fn by_clients(waits: &mut [Slow], open: &mut [bool]) {
     }
     for of in news {
         open[of] = true;
-        // Who waits for the asker waits for news, too, which no timer of the service ends.
+        // A service that waits for the asker waits for news, too, which no timer of its own ends.
         waits[of].seen.for_news |= waits[of].seen.has_no_timer;
     }
 }

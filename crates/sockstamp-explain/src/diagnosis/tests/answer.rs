@@ -27,7 +27,7 @@ fn a_slow_peer_is_named_with_its_figures() {
     assert_eq!(json["findings"][0]["count"], 4);
 }
 
-/// What was acknowledged soon has been at the peer: as at one that a script of another client
+/// Data that was acknowledged soon has been at the peer: as at one that a script of another client
 /// blocks.
 #[test]
 fn a_peer_that_acknowledges_at_once_has_no_long_way() {
@@ -298,7 +298,7 @@ fn a_connection_that_asks_no_more_does_not_wait_for_the_rest() {
     };
     let news = [300, 90, 750, 500];
     assert_eq!(told(&news, 8_000), 0);
-    // It may ask again after the measurement; or all answers take as long.
+    // The client may ask again after the measurement; or all answers take as long.
     assert_eq!(told(&news, 1_200), 1);
     assert_eq!(told(&[300, 301, 302, 300], 8_000), 1);
 }

@@ -120,7 +120,7 @@ fn a_connection_that_waits_for_times_of_all_lengths_is_a_note() {
         worker.notes[0].contains("has a request open for 1.50 s of 8.00 s"),
         "{worker:?}"
     );
-    // It says of each job that it is done, and asks for the next.
+    // The worker says of each job that it is done, and asks for the next.
     assert_eq!(told(irregular, 11).findings, []);
     // Most of what this connection asks is answered at once; or it always takes as long.
     assert_eq!(told(irregular, 20).findings.len(), 1);

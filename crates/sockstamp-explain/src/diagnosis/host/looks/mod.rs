@@ -453,7 +453,7 @@ fn own_timer(
 fn ran(during: &[&SleepLook], without: &[&SleepLook]) -> Option<Ran> {
     let of = during.len();
     let (now, usual) = (runs(during), runs(without));
-    // Nobody but the only task of a process can work on what it has to answer.
+    // Only the one task of a process can work on what that has to answer.
     let are_alone = during.iter().all(|look| look.tasks.len() == 1);
     let is_more = |name: &str, looks: usize| {
         let (usual, _) = usual.get(name).copied().unwrap_or_default();

@@ -436,7 +436,7 @@ fn workers_that_clients_keep_are_named_where_others_wait() {
     let two = [idle(1), idle(2)];
     assert!(told(Node::Read, Some(Sleep::Accept), &two));
     assert!(told(Node::Accept, Some(Sleep::Lock), &two));
-    // Who accepts has room; who works is not kept; one reads the very connection.
+    // A task that accepts has room; one that works is not kept; one reads the very connection.
     assert!(!told(Node::Accept, Some(Sleep::Accept), &two));
     assert!(!told(Node::Read, None, &two));
     assert!(!told(Node::Read, Some(Sleep::Disk), &two));

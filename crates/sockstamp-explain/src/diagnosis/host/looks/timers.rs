@@ -10,7 +10,7 @@ use crate::diagnosis::slow::Slow;
 
 /// Timers are as exact as that.
 const EXACT: u64 = 2_000_000;
-/// What a timer's end leads to may be late by as long, on a busy host.
+/// Consequences of a timer's end may be late by as long, on a busy host.
 const LATE: u64 = 10_000_000;
 /// A look so long before the end of a wait shows what is due then.
 const BEFORE: u64 = 60_000_000;
@@ -18,7 +18,7 @@ const BEFORE: u64 = 60_000_000;
 /// is known of it.
 const APART: u64 = 200_000_000;
 
-/// How many waits ended when a timer did.
+/// The number of waits that ended when a timer did.
 pub(super) struct Timed {
     /// Waits that were looked at in time.
     seen: usize,

@@ -6,7 +6,7 @@ use super::during::{LEAST, process};
 use crate::diagnosis::evidence::sleep::{Sleep, SleepLook};
 use crate::diagnosis::slow::Slow;
 
-/// What tasks sleep in without such a wait.
+/// The sleeps of tasks without such a wait.
 pub(super) struct Usual<'a> {
     waits: &'a [&'a Slow],
     pub(super) without: &'a [&'a SleepLook],

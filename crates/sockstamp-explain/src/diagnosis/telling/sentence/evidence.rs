@@ -282,7 +282,7 @@ fn trips(account: &Account<'_>) -> Option<String> {
     ))
 }
 
-/// What transfers move in a round trip.
+/// Return what transfers move in a round trip.
 fn steps(account: &Account<'_>) -> Option<String> {
     let waits = || account.counted.iter().map(|counted| counted.wait);
     let (bytes, time) = waits().fold((0, 0), |(bytes, time), wait| {

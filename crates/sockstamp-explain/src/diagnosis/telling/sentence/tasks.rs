@@ -77,7 +77,7 @@ fn accepts(account: &Account<'_>) -> Option<String> {
 fn whose_tasks(account: &Account<'_>) -> String {
     let waits = || account.counted.iter().map(|counted| counted.wait);
     let mut slept = waits().filter_map(|wait| wait.seen.slept.as_ref());
-    // Those that listen may have started them.
+    // Processes that listen may have started them.
     if slept.any(|slept| matches!(slept.sleep, Sleep::IdleClients(_))) {
         return "its workers".to_owned();
     }
