@@ -124,9 +124,10 @@ impl Evidence {
             self.sleeps.add(wait.pid);
             self.pairs.look(wait.pid, &wait.flow);
         }
-        // A process that listens may have started those that accept.
+        // A process that listens may have started those that accept; the first one, of which a
+        // service got its listener, has started all.
         let listening = waits.iter().filter(served);
-        let listening = listening.filter(|wait| wait.kind == Kind::Accept && wait.pid != 0);
+        let listening = listening.filter(|wait| wait.kind == Kind::Accept && wait.pid > 1);
         for pid in listening.map(|wait| wait.pid).collect::<BTreeSet<_>>() {
             sessions::children(pid).for_each(|child| self.sleeps.add(child));
         }

@@ -429,7 +429,9 @@ mod tests {
             let local = socket.local_addr().unwrap();
             let text = fs::read_to_string("/proc/self/net/tcp").unwrap();
             let mut lines = text.lines().filter_map(Line::read);
-            let line = lines.find(|line| line.local == local && line.state != LISTEN);
+            // One that is closed, and waits, has no inode.
+            let is_open = |line: &Line| line.state != LISTEN && line.inode != 0;
+            let line = lines.find(|line| line.local == local && is_open(line));
             listed.sockets[&line.unwrap().inode].peer
         };
         assert_eq!(of(&client), Some(client.peer_addr().unwrap()));

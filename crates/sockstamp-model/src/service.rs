@@ -16,9 +16,9 @@ pub const ANSWERING_EACH: [u16; 5] = [123, 161, 1812, 1813, 11211];
 pub const SPEAKING_FIRST: [u16; 8] = [21, 22, 25, 110, 143, 587, 3306, 5900];
 
 /// Ports of services over TCP whose clients end connections, by their protocols, so that one that
-/// the service ends at once is one that it does not want: LDAP, MySQL, PostgreSQL, AMQP, Redis,
+/// the service ends at once is one that it does not want: LDAP, MySQL, PostgreSQL, AMQP,
 /// PgBouncer, Cassandra, memcached, MongoDB.
-pub const CLIENT_ENDS: [u16; 9] = [389, 3306, 5432, 5672, 6379, 6432, 9042, 11211, 27017];
+pub const CLIENT_ENDS: [u16; 8] = [389, 3306, 5432, 5672, 6432, 9042, 11211, 27017];
 
 /// An address and, if its port is known, the protocol.
 #[derive(Debug, Clone, Copy)]

@@ -427,11 +427,11 @@ mod tests {
         assert!(told(&open).ends_with("/run/db.sock, which has not read the question"));
         open.kind = Kind::Connect;
         assert!(told(&open).ends_with("connects to /run/db.sock: 3 connections not accepted"));
-        open.kind = Kind::Accept;
-        assert!(told(&open).ends_with("has not accepted 3 connections on /run/db.sock"));
         open.is_full = true;
         assert!(told(&open).ends_with("not accepted, and its queue is full (ss -lx)"));
         open.is_full = false;
+        open.kind = Kind::Accept;
+        assert!(told(&open).ends_with("has not accepted 3 connections on /run/db.sock"));
         open.kind = Kind::Room;
         assert!(told(&open).ends_with("room to send to /run/db.sock: 3 messages not read"));
     }

@@ -121,6 +121,14 @@ fn complete(socket: &OwnedFd, path: &Path, mode: u32, group: Option<u32>) -> io:
 /// Give a name to what is at `new`, in exchange for what is left there from an earlier service.
 /// A file that has come there meanwhile stays.
 fn place(new: &Path, path: &Path, left: Option<Inode>) -> io::Result<()> {
+    match exchange(new, path, left) {
+        // Network file systems know neither flag of renameat2(2).
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => fs::rename(new, path),
+        placed => placed,
+    }
+}
+
+fn exchange(new: &Path, path: &Path, left: Option<Inode>) -> io::Result<()> {
     let rename = |flags| renameat_with(CWD, new, CWD, path, flags);
     let Some(left) = left else {
         return Ok(rename(RenameFlags::NOREPLACE)?);

@@ -283,9 +283,12 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// A client that sleeps in a read, at this time.
+    /// No process has this number.
+    const NOBODY: u32 = u32::MAX;
+
     fn client(now: u64) -> Socket {
         let mut socket = Socket::default();
-        (socket.socket, socket.pid, socket.waiter_pid) = (1, 7, 7);
+        (socket.socket, socket.pid, socket.waiter_pid) = (1, NOBODY, NOBODY);
         (socket.asks, socket.watch) = (1, watch::STUCK_IN_CALL);
         (socket.now, socket.slept) = (now, now);
         socket

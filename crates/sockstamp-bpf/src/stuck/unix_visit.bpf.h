@@ -30,9 +30,17 @@ struct stuck_unix stuck_unix_found;
 __u64 stuck_scheduled;
 __u64 stuck_began;
 
+/* A kernel without CONFIG_SCHED_INFO does not tell for how long a task has slept. */
+static __always_inline bool unix_sleep_known(void)
+{
+	return setting_unix && bpf_core_field_exists(struct sched_info, last_arrival);
+}
+
 /* The scheduler notes when a task gets a CPU: the one that walks has just got it. */
 static __always_inline void unix_sleep_clock_begin(void)
 {
+	if (!unix_sleep_known())
+		return;
 	stuck_scheduled = bpf_get_current_task_btf()->sched_info.last_arrival;
 	stuck_began = bpf_ktime_get_ns();
 }
@@ -40,10 +48,13 @@ static __always_inline void unix_sleep_clock_begin(void)
 /* Return the time since a task went to sleep, at least. */
 static __always_inline __u64 unix_slept(const struct task_struct *task, __u64 now)
 {
-	__u64 ran = kernel_read(task, struct task_struct, se.sum_exec_runtime) -
-		    kernel_read(task, struct task_struct, se.prev_sum_exec_runtime);
-	__u64 began = kernel_read(task, struct task_struct, sched_info.last_arrival) + ran;
+	__u64 ran, began;
 
+	if (!unix_sleep_known())
+		return 0;
+	ran = kernel_read(task, struct task_struct, se.sum_exec_runtime) -
+	      kernel_read(task, struct task_struct, se.prev_sum_exec_runtime);
+	began = kernel_read(task, struct task_struct, sched_info.last_arrival) + ran;
 	now = stuck_scheduled + (now - stuck_began);
 	return now > began ? now - began : 0;
 }

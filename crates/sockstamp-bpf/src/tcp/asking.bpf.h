@@ -155,6 +155,9 @@ static __always_inline void trips_arrive(const struct flow *flow, const struct s
 		trips_burst(flow, sk, rtt, ready);
 }
 
+/* A task that waits for its turn is woken, and asks, within that. */
+#define TURN_NS 2000000
+
 /*
  * A question begins `pause` after the last read; before its task is noted. One that another task
  * sends at once, after the answer before was read by who had asked for it, was waiting for its
@@ -166,7 +169,7 @@ static __always_inline void turn_begins(struct flow *flow, __u64 pause)
 
 	if (flow->exchange.open)
 		return;
-	if (pause < setting_wait_ns && flow->tx.turn & TURN_OWN && task != flow->exchange.task)
+	if (pause < TURN_NS && flow->tx.turn & TURN_OWN && task != flow->exchange.task)
 		flow->tx.turn |= TURN_TAKEN;
 	else
 		flow->tx.turn &= ~TURN_TAKEN;

@@ -25,26 +25,29 @@ pub(in crate::diagnosis) fn give(
     sending: &BTreeMap<Socket, Sending>,
     rtt: impl Fn(&Slow) -> u64,
 ) {
-    let mut queues = BTreeMap::<(NetnsInode, IpAddr), (Socket, u64)>::new();
+    let mut queues = BTreeMap::<(NetnsInode, IpAddr), Vec<(Socket, u64)>>::new();
     for (socket, one) in sending.iter().filter(|(_, one)| is_transfer(one)) {
         let key = (one.flow.netns, canonical(one.flow.remote).ip());
         let queued = one.connection.srtt.map_or(0, |srtt| srtt.0);
-        let known = queues.entry(key).or_insert((*socket, queued));
-        *known = (*known).max((*socket, queued));
+        queues.entry(key).or_default().push((*socket, queued));
     }
     for wait in waits {
-        let queue = queues.get(&(wait.flow.netns, wait.peer()));
-        let queue = queue.filter(|(socket, _)| *socket != wait.socket());
+        let there = queues.get(&(wait.flow.netns, wait.peer()));
+        let of_others = there.into_iter().flatten();
+        let of_others = of_others.filter(|(socket, _)| *socket != wait.socket());
         let rtt = rtt(wait);
-        let Some((_, queued)) = queue.filter(|(_, queued)| is_full(*queued, rtt)) else {
+        let longest = of_others.map(|(_, queued)| *queued).max();
+        let Some(queued) = longest.filter(|queued| is_full(*queued, rtt)) else {
             continue;
         };
         let peer = wait.parts.of(Node::AnswerPeer);
-        let is_alike = wait.time() <= queued.saturating_mul(3);
+        // A shorter wait has been in no such queue: each connection may have one of its own.
+        let is_alike = wait.time() <= queued.saturating_mul(3)
+            && wait.time().saturating_mul(2) >= queued - rtt;
         if wait.flow.protocol == Protocol::Tcp && is_alike && peer > 0 {
             wait.parts
                 .shift(Node::AnswerPeer, Node::AnswerQueue, peer.min(queued - rtt));
-            wait.seen.queued = Some(*queued);
+            wait.seen.queued = Some(queued);
             wait.seen.rtt = Some(rtt);
         }
     }

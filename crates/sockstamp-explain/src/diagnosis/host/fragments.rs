@@ -9,6 +9,9 @@ use sockstamp_model::wait::End;
 use crate::diagnosis::slow::Slow;
 use crate::diagnosis::tree::Node;
 
+/// As many questions without an answer show something.
+const LEAST: u64 = 3;
+
 /// Return true for a question over UDP whose answer may have been lost in part.
 pub(in crate::diagnosis) fn may_be(wait: &Slow) -> bool {
     let is_unanswered = matches!(wait.how, End::GivenUp | End::AskedAgain | End::TimedOut);
@@ -25,7 +28,8 @@ pub(in crate::diagnosis) fn give(waits: &mut [Slow], missing: &BTreeMap<NetnsIno
     for wait in waits.iter_mut().filter(|wait| may_be(wait)) {
         let (netns, peer) = (wait.flow.netns, Node::AnswerPeer);
         let missing = missing.get(&netns).copied().unwrap_or(0);
-        if missing > 0 && missing.saturating_mul(2) >= unanswered[&netns] {
+        let unanswered = unanswered[&netns];
+        if missing > 0 && unanswered >= LEAST && missing.saturating_mul(2) >= unanswered {
             wait.parts.give(|node| node == peer, Node::AnswerFragments);
             wait.seen.fragments = missing;
         }

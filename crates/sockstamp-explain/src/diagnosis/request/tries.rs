@@ -65,10 +65,10 @@ impl Tries {
             Role::Asks,
             &message.flow,
         );
-        let exchanges = self.sockets.entry((key.program, key.service, socket));
-        let exchanges = exchanges.or_default();
+        let key = (key.program, key.service, socket);
         match (message.direction, stamps.entry, stamps.queued, stamps.read) {
             (Direction::Tx, Some(entry), Some(queued), _) => {
+                let exchanges = self.sockets.entry(key).or_default();
                 if exchanges.last().is_none_or(|last| last.read > 0) {
                     self.count += 1;
                     exchanges.push(Exchange {
@@ -82,7 +82,8 @@ impl Tries {
                 }
             }
             (Direction::Rx, _, _, Some(read)) => {
-                if let Some(last) = exchanges.last_mut() {
+                let exchanges = self.sockets.get_mut(&key);
+                if let Some(last) = exchanges.and_then(|known| known.last_mut()) {
                     last.read = read.as_nanos();
                     last.got += message.bytes;
                 }
@@ -143,12 +144,12 @@ fn pause(one: Exchange, next: Exchange, slow: Nanos) -> Option<Pause> {
     })
 }
 
-/// Return true if three quarters of them belong to runs of three or more, each half as long again
-/// as the one before.
+/// Return true if three quarters of four or more belong to runs of three or more, each half as long
+/// again as the one before. Three pauses may be those of a person.
 fn do_grow(pauses: &[Pause]) -> bool {
     let runs = pauses.chunk_by(|one, next| next.time * 2 >= one.time * 3);
     let grown: usize = runs.map(<[Pause]>::len).filter(|run| *run >= LEAST).sum();
-    grown * 4 >= pauses.len() * 3
+    pauses.len() > LEAST && grown * 4 >= pauses.len() * 3
 }
 
 fn sentence(program: &Name, to: SocketAddr, pauses: &[Pause], duration: Nanos) -> String {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::wait::End;
 
 use super::during::{LEAST, process};
@@ -33,18 +34,21 @@ impl Timed {
         for look in looks {
             processes.entry(look.pid).or_default().push(look);
         }
-        for looks in processes.values_mut() {
+        let sorted = processes.into_iter().map(|(pid, mut looks)| {
             looks.sort_by_key(|look| look.at);
-        }
+            let firsts = firsts(&looks);
+            (pid, (looks, firsts))
+        });
+        let processes: BTreeMap<_, _> = sorted.collect();
         let mut timed = Self {
             seen: 0,
             times: Vec::new(),
         };
         for wait in waits.iter().filter(|wait| wait.how == End::Data) {
-            let Some(looks) = processes.get(&process(wait)) else {
+            let Some((looks, firsts)) = processes.get(&process(wait)) else {
                 continue;
             };
-            let Some(is_by_timer) = ends_by_timer(wait, looks) else {
+            let Some(is_by_timer) = ends_by_timer(wait, looks, firsts) else {
                 continue;
             };
             timed.seen += 1;
@@ -73,9 +77,30 @@ impl Timed {
     }
 }
 
+/// The first look at the call that each task is in at a look.
+type Firsts = BTreeMap<u32, usize>;
+
+fn firsts(looks: &[&SleepLook]) -> Vec<Firsts> {
+    let mut all = Vec::<Firsts>::with_capacity(looks.len());
+    for (of, look) in looks.iter().enumerate() {
+        let known = all.last().zip(of.checked_sub(1));
+        let first = |(task, after): (&u32, &Nanos)| {
+            let goes_on = known.filter(|(_, before)| {
+                let is_same = looks[*before].ends_after.get(task) == Some(after);
+                is_same && !look.stirred.contains(task)
+            });
+            let first = goes_on.and_then(|(firsts, _)| firsts.get(task).copied());
+            (*task, first.unwrap_or(of))
+        };
+        let firsts = look.ends_after.iter().map(first).collect();
+        all.push(firsts);
+    }
+    all
+}
+
 /// Return true if a timer was due at the end of a wait, as a look long enough before has it; `None`
 /// without such a look. `looks`: those at its process, in order.
-fn ends_by_timer(wait: &Slow, looks: &[&SleepLook]) -> Option<bool> {
+fn ends_by_timer(wait: &Slow, looks: &[&SleepLook], firsts: &[Firsts]) -> Option<bool> {
     let ahead = BEFORE.min(wait.time() / 2);
     let late = EXACT + LATE.min(wait.time() / 50) + wait.seen.rtt.unwrap_or(0);
     let is_due = |(from, until): &(u64, u64)| {
@@ -86,23 +111,15 @@ fn ends_by_timer(wait: &Slow, looks: &[&SleepLook]) -> Option<bool> {
     let in_time = |of: &usize| looks[*of].at.as_nanos().saturating_add(ahead) <= wait.end;
     let mut inside = (first..looks.len()).take_while(in_time).peekable();
     inside.peek()?;
-    Some(inside.any(|of| due(looks, of).iter().any(is_due)))
+    Some(inside.any(|of| due(looks, firsts, of).iter().any(is_due)))
 }
 
 /// Return when calls that tasks are in at a look end by themselves, at the earliest and the latest:
 /// each began after the look before, or goes on since then.
-fn due(looks: &[&SleepLook], of: usize) -> Vec<(u64, u64)> {
+fn due(looks: &[&SleepLook], firsts: &[Firsts], of: usize) -> Vec<(u64, u64)> {
     let ends = looks[of].ends_after.iter();
     let due = ends.filter_map(|(task, after)| {
-        let mut first = of;
-        let goes_on = |first: usize| {
-            let before = first.checked_sub(1).map(|before| looks[before]);
-            let is_same = before.is_some_and(|before| before.ends_after.get(task) == Some(after));
-            is_same && !looks[first].stirred.contains(task)
-        };
-        while goes_on(first) {
-            first -= 1;
-        }
+        let first = *firsts[of].get(task)?;
         let before = looks[first.checked_sub(1)?].at.as_nanos();
         let at = looks[first].at.as_nanos();
         (at - before <= APART).then_some((before + after.0, at + after.0))
