@@ -27,7 +27,7 @@ pub(super) fn find(waits: &[&Slow], during: &[&SleepLook]) -> Option<Few> {
     let asked = || waits.iter().filter(|wait| wait.key.root == Node::Answer);
     let is_known = |wait: &&Slow| process(wait) == 0 || workers.contains(&process(wait));
     let questions = most_at_once(asked().map(|wait| (wait.begin, wait.end)));
-    let are_known = asked().all(|wait| is_known(&wait));
+    let are_known = asked().all(is_known);
     let workers = workers.len();
     let are_few = are_alone && are_known && workers > 0 && questions > workers;
     are_few.then_some(Few { workers, questions })
