@@ -202,7 +202,7 @@ pub(super) fn relieve() {
     // A terminal that no longer exists needs nothing.
     let _ = terminal::disable_raw_mode();
     let _ = tcflush(stdout(), QueueSelector::OFlush);
-    // The thread sleeps for the reader, who has not read: a signal has it look again.
+    // The thread sleeps for the reader, which has not read: a signal has it look again.
     let _ = kill(Pid::this(), Signal::SIGWINCH);
 }
 

@@ -1,4 +1,4 @@
-//! Judge from looks at Unix sockets who waits there, for what, and since when.
+//! Judge from looks at Unix sockets which tasks wait there, for what, and since when.
 //!
 //! A Unix socket keeps no times, and nothing in it tells which end spoke last. An idle client and
 //! one that waits look alike, but for the service: it has not read the question, or no task of it

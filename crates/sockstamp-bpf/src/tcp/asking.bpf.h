@@ -160,7 +160,7 @@ static __always_inline void trips_arrive(const struct flow *flow, const struct s
 
 /*
  * A question begins `pause` after the last read; before its task is noted. One that another task
- * sends at once, after the answer before was read by who had asked for it, was waiting for its
+ * sends at once, after the answer before was read by the task that had asked, was waiting for its
  * turn.
  */
 static __always_inline void turn_begins(struct flow *flow, __u64 pause)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Questions of selected tasks over connected Unix sockets, and their answers. Only who connected
- * asks: its socket has no name, and that of its peer has the listener's.
+ * Questions of selected tasks over connected Unix sockets, and their answers. Only the task that
+ * connected asks: its socket has no name, and that of its peer has the listener's.
  */
 #ifndef SOCKSTAMP_UNIX_QUESTIONS_BPF_H
 #define SOCKSTAMP_UNIX_QUESTIONS_BPF_H
@@ -34,7 +34,7 @@ struct {
 
 /*
  * A connection. Each message of it is seen by two programs, on the CPUs of both ends, and several
- * threads may share an end: whoever looks at its course takes the lock. Its ends are written before
+ * threads may share an end: a look at its course takes the lock. Its ends are written before
  * it is in the map.
  */
 struct unix_kept {
@@ -172,7 +172,7 @@ static __always_inline void unix_emit(const struct unix_kept *kept, const struct
 		bpf_probe_read_kernel_str(wait->server_comm, sizeof(wait->server_comm),
 					  task->group_leader->comm);
 	}
-	/* User space looks once a second: nobody needs to be woken. */
+	/* User space looks once a second: no task needs to be woken. */
 	bpf_ringbuf_submit(wait, BPF_RB_NO_WAKEUP);
 }
 

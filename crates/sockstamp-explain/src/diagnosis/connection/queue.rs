@@ -1,4 +1,4 @@
-//! A queue on the path that a transfer of this host fills: whoever asks the same host waits in it.
+//! A queue on the path that a transfer of this host fills: questions to the same host wait in it.
 //! TCP knows the round trip of the transfer, and the smallest one of the address.
 
 use std::collections::BTreeMap;

@@ -116,7 +116,7 @@ mod tests {
         case.diagnose(&summary()).findings.len()
     }
 
-    /// As mail that comes to who waits for it (IDLE), and then fetches it.
+    /// As mail that comes to a program that waits for it (IDLE), and then fetches it.
     #[test]
     fn mail_that_comes_is_no_answer_in_pieces() {
         assert_eq!(findings(&[2_000, 2_000, 2_000], 3, 18), 0);

@@ -1,4 +1,4 @@
-//! The sleeps of tasks while nobody waits for them.
+//! The sleeps of tasks while no question waits for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
