@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use libbpf_rs::ProgramType;
+use libbpf_rs::query::ProgInfoIter;
 use sockstamp::interface::{self, HardwareStamping};
 use sockstamp_bpf::facts::Facts;
 use sockstamp_bpf::plan::{Plan, Request, Stamps};
@@ -34,7 +36,12 @@ fn no_packet_is_asked_for_stamps_and_messages_are_measured() {
     let ptp = probe::try_what_is_used(ptp, &Options::default()).unwrap();
     within_attempts(|| {
         for (facts, asks) in [(&facts, true), (&ptp, false)] {
+            let before = others_measure();
             let (summary, asking) = measure(facts, None, None);
+            // Packets ask for the stamps of any session that has selected their socket.
+            if before || others_measure() {
+                return Err("another session measures this host".to_owned());
+            }
             println!("asks: {asks}: {asking} packets, {:?}", summary.verdicts);
             assert_eq!(asking > 0, asks);
             assert_eq!(summary.tx.messages, 2 * REQUESTS);
@@ -136,6 +143,11 @@ fn interfaces_without_a_clock_stamp_nothing() {
     for (stamping, name) in answers {
         assert_eq!(stamping, HardwareStamping::default(), "{name}");
     }
+}
+
+/// Return true if programs of a session are there while this test has none.
+fn others_measure() -> bool {
+    ProgInfoIter::default().any(|program| program.ty == ProgramType::SockOps)
 }
 
 /// Return the facts of this host. `None`, and a line that says so, without BPF timestamping, by

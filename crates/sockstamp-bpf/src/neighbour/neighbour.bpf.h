@@ -36,6 +36,13 @@ struct {
 /* When packets were last let go: who left TCP later has waited for none. */
 __u64 neighbour_found;
 
+/*
+ * Waits noted since the start. A map of this kind lets none go before half of its entries are used
+ * (kernel/bpf/bpf_lru_list.c, v6.18), so until then a packet without a wait was queued before the
+ * programs came.
+ */
+__u64 neighbour_noted;
+
 struct neighbour_queue {
 	__u64 head; /* where it begins and ends */
 	__u64 next;
@@ -74,6 +81,7 @@ static __always_inline void neighbour_asked(const struct neighbour *neighbour, b
 	wait.skb = (__u64)skb;
 	wait.tid = bpf_get_current_pid_tgid();
 	bpf_map_update_elem(&neighbour_waits, &sk, &wait, BPF_ANY);
+	__sync_fetch_and_add(&neighbour_noted, 1);
 }
 
 static long neighbour_release_step(__u32 index, struct neighbour_queue *queue)
@@ -89,7 +97,7 @@ static long neighbour_release_step(__u32 index, struct neighbour_queue *queue)
 	wait = bpf_map_lookup_elem(&neighbour_waits, &sk);
 	if (wait)
 		wait->released = queue->now;
-	else if (neighbour_may_concern(sk))
+	else if (neighbour_noted > NEIGHBOUR_SOCKETS / 2 && neighbour_may_concern(sk))
 		count_loss(LOSS_NEIGHBOUR);
 	return 0;
 }
