@@ -68,7 +68,12 @@ impl Excuses {
 fn time_in_first_process(line: &str) -> Option<u64> {
     let (task, rest) = line.split_once(" [")?;
     let (task, process) = task.rsplit_once('(')?;
-    let in_first = match process.trim_end().trim_end_matches(')').trim_start().parse::<u32>() {
+    let in_first = match process
+        .trim_end()
+        .trim_end_matches(')')
+        .trim_start()
+        .parse::<u32>()
+    {
         Ok(process) => process == 1,
         Err(_) => {
             let thread: u32 = task.trim_end().rsplit_once('-')?.1.parse().ok()?;

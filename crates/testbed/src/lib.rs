@@ -45,6 +45,7 @@ mod patience;
 mod peer;
 mod process;
 mod relay;
+mod stalls;
 mod statistics;
 #[expect(
     unsafe_code,
@@ -69,6 +70,7 @@ pub use nic_pair::{NicPair, NicTruth};
 pub use patience::PATIENCE;
 pub use peer::{peer_program, set_max_pacing_rate, set_signature_key};
 pub use process::Process;
+pub use stalls::BareLoop;
 pub use statistics::{DirectionStatistics, Lateness, RelayStatistics};
 pub use tcp_info::TcpInfo;
 pub use tmux::Tmux;

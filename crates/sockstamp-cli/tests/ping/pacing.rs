@@ -6,60 +6,22 @@ use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use nix::time::clock_gettime;
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::histogram::Histogram;
-use testbed::{Family, Host, PATIENCE, Process, within_attempts};
+use testbed::{BareLoop, Family, Host, PATIENCE, Process, within_attempts};
 use with::capture::Capture;
 use with::number;
 
 use crate::run::{Json, delayed_hosts, json, ping};
 
 const TARGETS: u16 = 1_000;
-/// Ten probes per second of each target.
-const GAP: Duration = Duration::from_micros(100);
 const INTERVAL: Duration = Duration::from_millis(100);
 const RUN: Duration = Duration::from_secs(3);
-/// CPU time of a probe and its answer.
-const WORK: Duration = Duration::from_micros(35);
-
-fn now() -> Duration {
-    clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
-        .unwrap()
-        .into()
-}
-
-/// Return the delays of a bare timerfd loop that is due as often and works as long as the prober.
-fn stalls() -> Histogram {
-    let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::empty()).unwrap();
-    let mut stalls = Histogram::new();
-    let mut due = now();
-    let end = due + RUN;
-    while due < end {
-        if due > now() {
-            let time = Expiration::OneShot(TimeSpec::from_duration(due));
-            timer
-                .set(time, TimerSetTimeFlags::TFD_TIMER_ABSTIME)
-                .unwrap();
-            timer.wait().unwrap();
-        }
-        stalls.record(now().saturating_sub(due).into(), 1);
-        let start = Instant::now();
-        while start.elapsed() < WORK {}
-        due += GAP;
-        // Like a target that is late by its interval.
-        if now() > due + INTERVAL {
-            due = now();
-        }
-    }
-    stalls
-}
-
-fn p99(histogram: &Histogram) -> Nanos {
-    histogram.quantile(0.99).unwrap()
-}
+/// Due and at work as often and as long as the prober: ten probes per second of each target.
+const BARE_LOOP: BareLoop = BareLoop {
+    gap: Duration::from_micros(100),
+    work: Duration::from_micros(35),
+    latest: INTERVAL,
+};
 
 /// The options, and a thousand addresses.
 fn arguments(count: &str) -> Vec<String> {
@@ -116,14 +78,14 @@ fn a_thousand_targets_are_paced_as_well_as_the_machine_allows() {
     let arguments = arguments(&count);
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     within_attempts(|| {
-        let before = p99(&stalls());
+        let before = BARE_LOOP.p99_of_stalls(RUN);
         let run = json(ping(&host, &arguments));
-        let machine = before.max(p99(&stalls()));
+        let machine = before.max(BARE_LOOP.p99_of_stalls(RUN));
         let ours = Nanos(number(&run.summary["lateness"]["p99_ns"]));
-        println!("p99 of the pacing error {ours}, of a bare loop {machine}");
-        match ours <= Nanos::from_millis(1).max(Nanos(machine.0 * 2)) {
+        println!("p99 of the pacing error {ours}, of a bare loop {machine:?}");
+        match ours <= Nanos::from_millis(1).max((2 * machine).into()) {
             true => Ok(()),
-            false => Err(format!("pacing error {ours}, of a bare loop {machine}")),
+            false => Err(format!("pacing error {ours}, of a bare loop {machine:?}")),
         }
     });
 }

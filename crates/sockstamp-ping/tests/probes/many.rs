@@ -11,12 +11,13 @@ use sockstamp_model::histogram::Histogram;
 use sockstamp_ping::{
     Answer, End, Engine, Event, Limits, Namespace, Next, Protocol, Target, TxKind,
 };
-use testbed::{Host, within_attempts};
+use testbed::{BareLoop, Host, run_first_on, within_attempts};
 
 use crate::common::{assert_stamped, probe, target};
 
 const TARGETS: u16 = 1_000;
 const PROBES: u64 = 100;
+const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Addresses of the loopback interface: each answers.
 fn targets(host: &Host) -> Vec<Target> {
@@ -27,7 +28,7 @@ fn targets(host: &Host) -> Vec<Target> {
     (1..=TARGETS)
         .map(|number| {
             let mut target = target(host, address(number), Protocol::Icmp, PROBES);
-            target.settings.interval = Duration::from_millis(100);
+            target.settings.interval = INTERVAL;
             target.namespace = Namespace::Own;
             target
         })
@@ -51,18 +52,44 @@ fn run_probers_first() {
     }
 }
 
+/// Due and at work as often and as long as the prober.
+const BARE_LOOP: BareLoop = BareLoop {
+    gap: Duration::from_micros(100),
+    work: Duration::from_micros(35),
+    latest: INTERVAL,
+};
+
 /// Send 10 000 probes per second. Virtual machines stop for 10 ms and more at times, even for a
-/// thread of the highest priority. Ten seconds make such a stop less than a hundredth.
+/// thread of the highest priority. Ten seconds make such a stop less than a hundredth; where there
+/// are more of them, a bare loop has them, too.
 #[test]
 fn a_thousand_targets_are_paced_within_a_millisecond() {
     let host = Host::new("many").unwrap();
     within_attempts(|| {
         let pacing_error = pace(&host);
-        match pacing_error.quantile(0.99) {
-            Some(p99) if p99 <= Nanos::from_millis(1) => Ok(()),
-            _ => Err(format!("pacing error: {}", quantiles(&pacing_error))),
+        let p99 = pacing_error.quantile(0.99).unwrap();
+        if p99 <= Nanos::from_millis(1) {
+            return Ok(());
+        }
+        let machine = stalls_of_a_first_thread();
+        println!("p99 of the pacing error {p99}, of a bare loop {machine:?}");
+        match p99 <= (2 * machine).into() {
+            true => Ok(()),
+            false => Err(format!(
+                "pacing error: {}, p99 of a bare loop {machine:?}",
+                quantiles(&pacing_error)
+            )),
         }
     });
+}
+
+/// Run a bare loop where and as the prober runs.
+fn stalls_of_a_first_thread() -> Duration {
+    let stalls = thread::spawn(|| {
+        run_first_on(0).unwrap();
+        BARE_LOOP.p99_of_stalls(Duration::from_secs(10))
+    });
+    stalls.join().unwrap()
 }
 
 fn quantiles(lateness: &Histogram) -> String {
