@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel, Skel};
@@ -87,24 +88,27 @@ impl Session {
         let plan = Plan::new(facts, &options.request())?;
         let cgroup2 = facts.cgroup2.as_deref().ok_or(Obstacle::NoCgroup2)?;
         let cgroups = Cgroups::open(&options.target, cgroup2)?;
+        let mut session = Self::load(options, plan, cgroup2, &cgroups)?;
+        session.watch_sleepers(facts, options);
+        session.begin(options, &cgroups)?;
+        Ok(session)
+    }
+
+    /// Load the programs, and map what they write. None of them runs yet.
+    fn load(
+        options: &Options,
+        plan: Plan,
+        cgroup2: &Path,
+        cgroups: &Cgroups,
+    ) -> Result<Self, Error> {
         let receive_stamping = ReceiveStamping::enable()
             .map_err(io::Error::from)
             .tried("switch receive stamping on")?;
         let cgroup_id = cgroups.target.metadata().tried("inspect the cgroup")?.ino();
         let mut skeleton = load(options, &plan, cgroup_id)?;
-        let banks = Banks::map(&skeleton.maps.banks, plan.processors).tried("map the counters")?;
         let nics = Nics::open(options, &plan, &skeleton.maps)?;
         let ring = (options.record || nics.is_some())
             .then(|| Ring::of_records(&skeleton.maps.records))
-            .transpose()?;
-        let waiting = options
-            .waits
-            .map(|_| Waiting::new(&skeleton.maps, Timestamp::from_nanos(monotonic_now())))
-            .transpose()?;
-        let groups = options
-            .groups
-            .as_ref()
-            .map(|grouped| group::Table::new(grouped, cgroup2, &skeleton.maps))
             .transpose()?;
         let standby = Standby::new(
             Cgroups::open(&options.target, cgroup2)?,
@@ -112,95 +116,98 @@ impl Session {
             &plan,
             options.on_demand.unwrap_or_default(),
         )?;
-        let records = ring.as_ref().map(|_| skeleton.maps.records.as_fd());
-        let rings: Vec<_> = [Some(skeleton.maps.knocks.as_fd()), records]
-            .into_iter()
-            .flatten()
-            .collect();
-        let wakeups = Wakeups::new(&rings)?;
         let programs = for_messages(skeleton.object()).tried("keep the programs open")?;
-        let looked = options
-            .waits
-            .map(|slow| OpenWaits::start(facts, options, slow))
-            .transpose();
-        // Everything else is measured without the looks.
-        let (open_waits, refusal) = match looked {
-            Ok(open_waits) => (open_waits, None),
-            Err(error) => (None, Some(error)),
-        };
-        let asked = options
-            .waits
-            .map(|slow| Questions::start(facts, options, slow))
-            .transpose();
-        let (unix, refusal) = match asked {
-            Ok(unix) => (unix.flatten(), refusal),
-            Err(error) => (None, refusal.or(Some(error))),
-        };
-        let mut session = Self {
+        Ok(Self {
             links: Vec::new(),
             closing: None,
             standby,
             windows: Windows::new(options, &plan),
             cost: Control::new(options, &programs, &plan)?,
-            refusal,
+            refusal: None,
             refused: false,
             giving_up: None,
+            waiting: options
+                .waits
+                .map(|_| Waiting::new(&skeleton.maps, Timestamp::from_nanos(monotonic_now())))
+                .transpose()?,
+            open_waits: None,
+            unix: None,
+            wakeups: wakeups(&skeleton, ring.is_some())?,
             ring,
-            waiting,
-            open_waits,
-            unix,
-            wakeups,
             records_come: false,
             clock_read: Instant::now(),
             offset: clock::measure()
                 .map_err(io::Error::from)
                 .tried("read the clocks")?
                 .offset,
-            banks,
+            banks: Banks::map(&skeleton.maps.banks, plan.processors).tried("map the counters")?,
             programs,
             passing: Vec::new(),
-            skeleton,
             receive_stamping,
             adopted: Adopted::default(),
             older: FxHashSet::default(),
             stuck: BTreeSet::new(),
             netns: options.target.netns.clone(),
-            groups,
+            groups: options
+                .groups
+                .as_ref()
+                .map(|grouped| group::Table::new(grouped, cgroup2, &skeleton.maps))
+                .transpose()?,
             tags: options.tag,
             nics,
             plan,
+            skeleton,
             started: Instant::now(),
             deselected: false,
             is_whole: false,
             processes: Processes::default(),
             _netns: options.target.held.clone(),
-        };
-        if let Some(windows) = &mut session.windows {
-            windows.begin(&mut session.skeleton);
+        })
+    }
+
+    /// Start the looks at open waits, and the questions at Unix sockets. Everything else is
+    /// measured without them.
+    fn watch_sleepers(&mut self, facts: &Facts, options: &Options) {
+        let Some(slow) = options.waits else { return };
+        let open_waits = OpenWaits::start(facts, options, slow);
+        let unix = Questions::start(facts, options, slow);
+        self.open_waits = (open_waits.map(Some)).unwrap_or_else(|error| self.go_without(error));
+        self.unix = unix.unwrap_or_else(|error| self.go_without(error));
+    }
+
+    fn go_without<T>(&mut self, refused: Error) -> Option<T> {
+        self.refusal.get_or_insert(refused);
+        None
+    }
+
+    /// Select, attach, and adopt what exists.
+    fn begin(&mut self, options: &Options, cgroups: &Cgroups) -> Result<(), Error> {
+        if let Some(windows) = &mut self.windows {
+            windows.begin(&mut self.skeleton);
         }
-        session.processes = session.select_tasks(&options.target)?;
-        session.wakeups.add(session.processes.descriptors())?;
-        session.refresh_clock()?;
+        self.processes = self.select_tasks(&options.target)?;
+        self.wakeups.add(self.processes.descriptors())?;
+        self.refresh_clock()?;
         // Wait, because existing connections may be busy, and their reads must be measured from the
         // start. If it is unknown whether packets are stamped, their reads will show it.
-        let _ = session.receive_stamping.settle(STAMPING_PATIENCE);
-        session.record(options.record);
-        session.attach(&cgroups)?;
-        if let (true, Some(data)) = (session.plan.run_clock, &session.skeleton.maps.bss_data) {
+        let _ = self.receive_stamping.settle(STAMPING_PATIENCE);
+        self.record(options.record);
+        self.attach(cgroups)?;
+        if let (true, Some(data)) = (self.plan.run_clock, &self.skeleton.maps.bss_data) {
             sched::await_clock(&data.run_clock.at);
         }
-        session.started = Instant::now();
-        session.adopt(&options.target)?;
-        session.standby.run(&mut session.skeleton, &session.plan);
-        session.count_unix()?;
-        if let Some(cost) = &mut session.cost {
+        self.started = Instant::now();
+        self.adopt(&options.target)?;
+        self.standby.run(&mut self.skeleton, &self.plan);
+        self.count_unix()?;
+        if let Some(cost) = &mut self.cost {
             cost.admit(options.sampling)?;
         }
         code_pages::release();
-        if let Some(cost) = &mut session.cost {
+        if let Some(cost) = &mut self.cost {
             cost.begin_account();
         }
-        Ok(session)
+        Ok(())
     }
 
     fn select_tasks(&self, target: &Target) -> Result<Processes, Error> {
@@ -309,6 +316,16 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// What wakes the reader: programs that ask for it, and records.
+fn wakeups(skeleton: &SockstampSkel<'_>, has_records: bool) -> Result<Wakeups, Error> {
+    let records = has_records.then(|| skeleton.maps.records.as_fd());
+    let rings: Vec<_> = [Some(skeleton.maps.knocks.as_fd()), records]
+        .into_iter()
+        .flatten()
+        .collect();
+    Wakeups::new(&rings)
 }
 
 /// Hold the loaded programs that messages make run, by name.

@@ -70,83 +70,100 @@ pub(crate) fn line(told: &str, subcommand: &str) -> Option<String> {
 /// subcommand.
 fn instead(told: &str, begin: &str) -> Option<String> {
     let found = found(told)?;
-    let expects = |what: &str| told.contains(what);
-    if let Some((_, port)) = SERVICES.iter().find(|(name, _)| *name == found) {
-        return Some(format!(
-            "names of services are not looked up: write port {port}"
-        ));
-    }
-    // The error escapes quotes.
-    if found.trim_start_matches('\\').starts_with(['\'', '"']) {
-        return Some(format!(
-            "a filter is quoted once or not at all: {begin} tcp port 80"
-        ));
-    }
-    if let Some(bytes) = bytes_of_packets(told) {
-        return Some(format!(
-            "a filter knows no bytes of packets; tcpdump finds them in what this writes: \
-             sockstamp pcap -w FILE{}",
-            protocol(bytes)
-        ));
-    }
     let field = found.split('=').next().unwrap_or_default();
     if let Some((_, words)) = OF_FIELDS.iter().find(|(known, _)| *known == field) {
         let value = value_behind(told, field)?;
         return Some(format!("fields are words: write {words} {value}"));
     }
-    let of_port = of_ports(found, expects("port number")).or_else(|| of_protocol(found));
-    if of_port.is_some() {
-        return of_port;
-    }
-    if let Some((address, port)) = with_port(found) {
+    of_quotes(found, begin)
+        .or_else(|| of_bytes(told))
+        .or_else(|| of_ports(found, told.contains("port number")))
+        .or_else(|| of_protocol(found))
+        .or_else(|| of_port_in_address(found))
+        .or_else(|| of_word(found, told))
+        .or_else(|| of_place(found, told))
+}
+
+fn of_quotes(found: &str, begin: &str) -> Option<String> {
+    // The error escapes quotes.
+    let is_quoted = found.trim_start_matches('\\').starts_with(['\'', '"']);
+    is_quoted.then(|| format!("a filter is quoted once or not at all: {begin} tcp port 80"))
+}
+
+fn of_bytes(told: &str) -> Option<String> {
+    let protocol = protocol(bytes_of_packets(told)?);
+    Some(format!(
+        "a filter knows no bytes of packets; tcpdump finds them in what this writes: \
+         sockstamp pcap -w FILE{protocol}"
+    ))
+}
+
+fn of_port_in_address(found: &str) -> Option<String> {
+    let (address, port) = with_port(found)?;
+    Some(format!(
+        "a port has a word of its own: write host {address} and port {port}"
+    ))
+}
+
+/// Return what to type for words that other programs know, wherever they stand.
+fn of_word(found: &str, told: &str) -> Option<String> {
+    if let Some((_, port)) = SERVICES.iter().find(|(name, _)| *name == found) {
         return Some(format!(
-            "a port has a word of its own: write host {address} and port {port}"
+            "names of services are not looked up: write port {port}"
         ));
     }
-    match found {
+    let known = match found {
         "dport" | "sport" => {
             let end = if found == "dport" { "dst" } else { "src" };
             let port = number_behind(told, found);
-            Some(format!("{found} is two words: write {end} port{port}"))
+            return Some(format!("{found} is two words: write {end} port{port}"));
         }
+        "mask" => {
+            let network = with_mask(told)?;
+            return Some(format!(
+                "a network has its mask as a length: write net {network}"
+            ));
+        }
+        "icmp" | "icmp6" => "ICMP has no messages of sockets; to probe a host: sockstamp ping HOST",
+        "greater" | "less" | "len" => {
+            "sizes are no part of a filter; they are groups of: sockstamp report --by size FILE"
+        }
+        "latency" | "rtt" | "duration" | "delay" | "time" => {
+            "a filter knows no times: write --slow TIME"
+        }
+        "unix" => {
+            "a filter is for TCP and UDP; waits over Unix sockets are those of a target: \
+             write -p PID"
+        }
+        "localhost" => "names are not looked up: write host 127.0.0.1",
+        _ if OF_PACKETS.contains(&found) => {
+            return Some(format!(
+                "a filter has no {found}: write tcp, udp, host, net or port"
+            ));
+        }
+        _ => return None,
+    };
+    Some(known.to_owned())
+}
+
+/// Return what to type by what the filter's error expected in the place of the word.
+fn of_place(found: &str, told: &str) -> Option<String> {
+    let expects = |what: &str| told.contains(what);
+    let is_name = expects("(names are not looked up)");
+    match found {
         _ if found.ends_with(',') => {
             Some("a comma joins nothing: write and or or between conditions".to_owned())
         }
         "src" | "dst" | "host" | "net" | "port" if expects("expected and, or, or the end") => Some(
             format!("two conditions are joined by a word: write and or or before {found}"),
         ),
-        "icmp" | "icmp6" => {
-            Some("ICMP has no messages of sockets; to probe a host: sockstamp ping HOST".to_owned())
-        }
-        "greater" | "less" | "len" => Some(
-            "sizes are no part of a filter; they are groups of: sockstamp report --by size FILE"
-                .to_owned(),
-        ),
-        "mask" => {
-            let network = with_mask(told)?;
-            Some(format!(
-                "a network has its mask as a length: write net {network}"
-            ))
-        }
-        _ if OF_PACKETS.contains(&found) => Some(format!(
-            "a filter has no {found}: write tcp, udp, host, net or port"
-        )),
         _ if found.contains('/') && expects("without a prefix length") => Some(format!(
             "a network has a word of its own: write net {found}"
         )),
-        _ if expects("(names are not looked up)") && is_like_address(found) => Some(format!(
+        _ if is_name && is_like_address(found) => Some(format!(
             "{found} is no address: each of its four numbers is 0 to 255"
         )),
-        "latency" | "rtt" | "duration" | "delay" | "time" => {
-            Some("a filter knows no times: write --slow TIME".to_owned())
-        }
-        "unix" => Some(
-            "a filter is for TCP and UDP; waits over Unix sockets are those of a target: \
-             write -p PID"
-                .to_owned(),
-        ),
-        "localhost" => Some("names are not looked up: write host 127.0.0.1".to_owned()),
-        _ if expects("(names are not looked up)") && is_like_host(found) => Some(format!(
+        _ if is_name && is_like_host(found) => Some(format!(
             "names of hosts are not looked up: write an address of `getent hosts {found}`"
         )),
         _ => None,
