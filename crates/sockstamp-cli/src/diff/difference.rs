@@ -22,13 +22,21 @@ impl Difference {
         found
     }
 
-    /// Return the change that chance makes least often, among those that matter.
+    /// Return the change that comes nearest to one that is found.
     pub(super) fn suspect(&self) -> Option<&Change> {
-        let matter = self.changes.iter().filter(|change| change.matters);
-        matter.min_by(|one, other| {
-            (one.chance.total_cmp(&other.chance)).then_with(|| one.by_weight(other))
-        })
+        suspect(&self.changes)
     }
+}
+
+/// Return the change that chance makes least often, among those that matter: first of times that
+/// somebody waits for.
+fn suspect(changes: &[Change]) -> Option<&Change> {
+    let matter = changes.iter().filter(|change| change.matters);
+    matter.min_by(|one, other| {
+        (other.is_waited_for().cmp(&one.is_waited_for()))
+            .then_with(|| one.chance.total_cmp(&other.chance))
+            .then_with(|| one.by_weight(other))
+    })
 }
 
 /// Return the valid messages of a side, by weight.
@@ -41,5 +49,38 @@ pub(super) const fn side(one: &OneSided) -> &'static str {
     match one.is_new {
         true => "after",
         false => "before",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_explain::diff::Measure;
+    use sockstamp_model::stage::Stage;
+
+    use super::*;
+
+    fn change(stage: Stage, chance: f64, matters: bool) -> Change {
+        Change {
+            measure: Measure::Stage(stage),
+            quantile: 0,
+            before: 1e6,
+            after: 2e6,
+            interval: None,
+            chance,
+            needed: 2.0,
+            matters,
+        }
+    }
+
+    #[test]
+    fn a_suspect_is_a_time_that_somebody_waits_for() {
+        let network = change(Stage::TxNetwork, 0.1, true);
+        let small = change(Stage::RxApp, 0.01, false);
+        let answer = change(Stage::PeerAnswer, 0.4, true);
+        let wakeup = change(Stage::RxWakeup, 0.3, true);
+        let all = [network, small, answer, wakeup];
+        assert_eq!(suspect(&all), Some(&wakeup));
+        assert_eq!(suspect(&all[..2]), Some(&network));
+        assert_eq!(suspect(&all[1..2]), None);
     }
 }

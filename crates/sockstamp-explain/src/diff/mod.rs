@@ -93,9 +93,14 @@ impl Change {
             let beyond = 1.0 - QUANTILES[change.quantile].1;
             (change.after - change.before).abs() * beyond
         };
-        let is_waited_for = |change: &Self| change.measure.is_waited_for();
-        (is_waited_for(other).cmp(&is_waited_for(self)))
+        (other.is_waited_for().cmp(&self.is_waited_for()))
             .then_with(|| weight(other).total_cmp(&weight(self)))
+    }
+
+    /// Return false for a time that delays nobody by itself, as that until an acknowledgement.
+    #[must_use]
+    pub const fn is_waited_for(&self) -> bool {
+        self.measure.is_waited_for()
     }
 }
 
