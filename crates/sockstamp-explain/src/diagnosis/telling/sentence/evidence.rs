@@ -48,11 +48,23 @@ pub(super) fn more(
     node: Node,
     summary: &Summary,
 ) -> Option<String> {
-    let seen = || account.counted.iter().map(|counted| &counted.wait.seen);
+    of_answer(finding, account, node)
+        .or_else(|| of_loss(account, node))
+        .or_else(|| of_connect(finding, account, node))
+        .or_else(|| of_delivery(account, node))
+        .or_else(|| of_next_hop(account, node))
+        .or_else(|| of_program(finding, account, node, summary))
+}
+
+fn seen<'a>(account: &Account<'a>) -> impl Iterator<Item = &'a Seen> {
+    account.counted.iter().map(|counted| &counted.wait.seen)
+}
+
+fn of_answer(finding: &Finding, account: &Account<'_>, node: Node) -> Option<String> {
     match node {
         Node::AnswerPeer if short_way(finding, account).is_some() => None,
         Node::AnswerPeer => {
-            let path = seen()
+            let path = seen(account)
                 .filter_map(|seen| seen.rtt)
                 .min()
                 .filter(|rtt| *rtt > 100_000)?;
@@ -63,16 +75,31 @@ pub(super) fn more(
         Node::AnswerSteps => steps(account),
         Node::AnswerTurn => Some(turns(account)),
         Node::AnswerQueue => {
-            let queued = seen().filter_map(|seen| seen.queued).max().map(Nanos)?;
-            let rtt = seen().filter_map(|seen| seen.rtt).min().map(Nanos)?;
+            let queued = seen(account)
+                .filter_map(|seen| seen.queued)
+                .max()
+                .map(Nanos)?;
+            let rtt = seen(account).filter_map(|seen| seen.rtt).min().map(Nanos)?;
             Some(format!(
                 ": its data is acknowledged after {queued}, where a round trip takes {rtt} at least; or \
                  the peer's work"
             ))
         }
         Node::AnswerFragments => fragments(account),
+        Node::AnswerDevice => {
+            let Backlog {
+                device,
+                bytes,
+                time,
+                ..
+            } = seen(account).find_map(|seen| seen.backlog.clone())?;
+            Some(format!(
+                ": {device} had {} KB queued at most looks, which take it {time}",
+                bytes / 1000
+            ))
+        }
         Node::RestPeer => {
-            let most = seen().map(|seen| seen.members + 1).max()?;
+            let most = seen(account).map(|seen| seen.members + 1).max()?;
             let delayed = if are_of_delayed_acks(account) {
                 DELAYED
             } else {
@@ -80,31 +107,45 @@ pub(super) fn more(
             };
             Some(format!(", up to {most} of an answer{delayed}"))
         }
+        _ => None,
+    }
+}
+
+fn of_loss(account: &Account<'_>, node: Node) -> Option<String> {
+    let again: u64 = seen(account).map(|seen| u64::from(seen.resent)).sum();
+    let segments = (again > 0).then(|| counted(again, "segment"))?;
+    match node {
+        Node::AnswerLoss | Node::DeliveryLoss => {
+            let verb = if again == 1 { "was" } else { "were" };
+            let more = if only_large(account) {
+                format!(", and {ONLY_LARGE}")
+            } else if seen(account).any(|seen| seen.some_in_vain) {
+                ", some of them in vain, as DSACKs say".to_owned()
+            } else {
+                String::new()
+            };
+            Some(format!(": {segments} {verb} sent again{more}"))
+        }
+        Node::AnswerBack | Node::AnswerOvertaken | Node::DeliveryBack | Node::DeliveryOvertaken => {
+            Some(format!(
+                ": {segments} sent again, and DSACKs say of most that they had come"
+            ))
+        }
+        _ => None,
+    }
+}
+
+fn of_connect(finding: &Finding, account: &Account<'_>, node: Node) -> Option<String> {
+    match node {
         Node::ConnectQueue => full_queue(account),
         Node::ConnectAgain if are_second(finding, account) => Some(SECOND.to_owned()),
         Node::ConnectPath if is_chain(account) => Some(connects(account)),
-        Node::AnswerLoss | Node::DeliveryLoss => {
-            let again: u64 = seen().map(|seen| u64::from(seen.resent)).sum();
-            let again = match again {
-                0 => return None,
-                1 => "1 segment was sent again".to_owned(),
-                again => format!("{again} segments were sent again"),
-            };
-            Some(if only_large(account) {
-                format!(": {again}, and {ONLY_LARGE}")
-            } else if seen().any(|seen| seen.some_in_vain) {
-                format!(": {again}, some of them in vain, as DSACKs say")
-            } else {
-                format!(": {again}")
-            })
-        }
-        Node::AnswerBack | Node::AnswerOvertaken | Node::DeliveryBack | Node::DeliveryOvertaken => {
-            let again: u64 = seen().map(|seen| u64::from(seen.resent)).sum();
-            let again = (again > 0).then(|| counted(again, "segment"))?;
-            Some(format!(
-                ": {again} sent again, and DSACKs say of most that they had come"
-            ))
-        }
+        _ => None,
+    }
+}
+
+fn of_delivery(account: &Account<'_>, node: Node) -> Option<String> {
+    match node {
         Node::DeliveryWindow => {
             if let Some(unread) = unread(account) {
                 return Some(format!(
@@ -112,68 +153,55 @@ pub(super) fn more(
                     unread / 1000
                 ));
             }
-            let others = seen().map(|seen| seen.others).max()?;
+            let others = seen(account).map(|seen| seen.others).max()?;
             (others > 0).then(|| format!("; {others} other connections have room"))
         }
-        Node::ReadTurn => {
-            let workers = seen().map(|seen| seen.workers).max()?;
-            let workers = counted(workers as u64, "request");
-            Some(format!(" (it has at most {workers} at a time)"))
-        }
-        Node::ServiceTurn => {
-            let most = seen().map(|seen| seen.questions_at_once).max()?;
-            let asked = seen().find_map(|seen| seen.asked);
-            let asked = asked.map_or_else(String::new, |(peer, time)| {
-                format!(
-                    ", to {}, whose slow answers take {}",
-                    service(peer),
-                    Nanos(time)
-                )
-            });
-            Some(format!(
-                "; at most {} at once{asked}",
-                counted(most, "question")
-            ))
-        }
-        Node::AnswerDevice => {
-            let backlog = seen().find_map(|seen| seen.backlog.clone())?;
-            let Backlog {
-                device,
-                bytes,
-                time,
-                ..
-            } = backlog;
-            Some(format!(
-                ": {device} had {} KB queued at most looks, which take it {time}",
-                bytes / 1000
-            ))
-        }
-        Node::ConnectNeighbour | Node::AnswerNeighbour | Node::DeliveryNeighbour => {
-            Some(format!(": {}", silent_neighbour(account)?))
-        }
-        Node::ConnectResolving | Node::DeliveryResolving => {
-            Some(format!(": {}", next_hop(account)?))
-        }
-        Node::ConnectLink | Node::AnswerLink | Node::DeliveryLink => {
-            Some(format!(": {}", link(account)?))
-        }
-        node if node.is_dropped_here() => Some(format!(": {}", dropped(account, node)?)),
         Node::DeliveryDevice => {
-            let device = seen().find_map(|seen| seen.device.clone())?;
+            let device = seen(account).find_map(|seen| seen.device.clone())?;
             Some(format!(" of {device} (tx.qdisc)"))
         }
-        Node::DeliveryRoom if seen().any(|seen| seen.buffer_set) => {
+        Node::DeliveryRoom if seen(account).any(|seen| seen.buffer_set) => {
             Some("; the program set its size (SO_SNDBUF)".to_owned())
         }
         Node::DeliveryPacing => {
-            let rate = seen().find_map(|seen| seen.paced)?;
+            let rate = seen(account).find_map(|seen| seen.paced)?;
             Some(format!(": the program allows {rate} bytes a second"))
         }
         Node::DeliveryRestart => {
-            let pause = seen().filter_map(|seen| seen.pause).min()?;
+            let pause = seen(account).filter_map(|seen| seen.pause).min()?;
             Some(format!(": pauses of at least {}", Nanos(pause)))
         }
+        _ => None,
+    }
+}
+
+fn of_next_hop(account: &Account<'_>, node: Node) -> Option<String> {
+    let told = match node {
+        Node::ConnectNeighbour | Node::AnswerNeighbour | Node::DeliveryNeighbour => {
+            silent_neighbour(account)?
+        }
+        Node::ConnectResolving | Node::DeliveryResolving => next_hop(account)?,
+        Node::ConnectLink | Node::AnswerLink | Node::DeliveryLink => link(account)?,
+        node if node.is_dropped_here() => dropped(account, node)?,
+        _ => return None,
+    };
+    Some(format!(": {told}"))
+}
+
+fn of_program(
+    finding: &Finding,
+    account: &Account<'_>,
+    node: Node,
+    summary: &Summary,
+) -> Option<String> {
+    match node {
         Node::Accept => no_descriptors(account),
+        Node::ReadTurn => {
+            let workers = seen(account).map(|seen| seen.workers).max()?;
+            let workers = counted(workers as u64, "request");
+            Some(format!(" (it has at most {workers} at a time)"))
+        }
+        Node::ServiceTurn => own_questions(account),
         Node::ServiceAsks => asked(finding, account),
         Node::ServiceAsleep => asleep::disks(account),
         Node::ReadAsleep => asleep::disks(account).or_else(|| asleep::standstill(account)),
@@ -187,6 +215,23 @@ pub(super) fn more(
         }
         _ => None,
     }
+}
+
+/// The questions at once of a service whose requests wait inside.
+fn own_questions(account: &Account<'_>) -> Option<String> {
+    let most = seen(account).map(|seen| seen.questions_at_once).max()?;
+    let asked = seen(account).find_map(|seen| seen.asked);
+    let asked = asked.map_or_else(String::new, |(peer, time)| {
+        format!(
+            ", to {}, whose slow answers take {}",
+            service(peer),
+            Nanos(time)
+        )
+    });
+    Some(format!(
+        "; at most {} at once{asked}",
+        counted(most, "question")
+    ))
 }
 
 /// The accept queue that was full, and what the program does that should accept.
