@@ -142,7 +142,8 @@ pub struct Options {
     ///
     /// [`Session::waits`]: crate::Session::waits
     pub waits: Option<Nanos>,
-    /// Follow questions over Unix sockets of a target that names tasks, too, if waits are reported.
+    /// Follow questions over Unix sockets of a target that names tasks, too, and look at what waits
+    /// there, if waits are reported.
     pub unix: bool,
     /// Measure in windows, for one Nth of the time. None: all the time.
     pub windows: Option<NonZeroU32>,

@@ -462,6 +462,7 @@ impl<'a, O: Observer> Rounds<'a, O> {
         if self.observer.wants_ended_waits() {
             self.observer.waits(&Waits {
                 list: self.session.ended_waits(),
+                unix: self.session.ended_unix_waits(),
                 ..Waits::default()
             });
         }
@@ -509,6 +510,7 @@ impl<'a, O: Observer> Rounds<'a, O> {
                 tell(observer, containers, message);
             })?;
         }
+        self.session.confirm_waits()?;
         let waits = self.session.waits()?;
         if !observer.diagnoses() {
             for told in untold(&waits) {

@@ -81,6 +81,12 @@ impl Unix {
         Some(inodes)
     }
 
+    /// Return true if a Unix socket of a namespace is open.
+    #[must_use]
+    pub fn is_open(&self, netns: NetnsInode, inode: u64) -> bool {
+        self.listed(netns, inode).is_some()
+    }
+
     /// Return the process that holds the end of a connection to a service, by its inode, or another
     /// one of that service, and its name.
     pub fn holder(&mut self, path: &Name, inode: u64) -> Option<(u32, Name)> {
@@ -216,8 +222,9 @@ mod tests {
         let ends = [inode(&client), inode(&served)];
         assert!(ends.iter().all(|inode| listed.contains(inode)));
         assert_eq!(unix.holder(&service.path, inode(&served)).unwrap().0, pid);
+        assert!(ends.iter().all(|inode| unix.is_open(home, *inode)));
         drop(served);
-        assert!(!unix.inodes(home).unwrap().contains(&ends[1]));
+        assert!(!unix.inodes(home).unwrap().contains(&ends[1]) && !unix.is_open(home, ends[1]));
         let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         assert_eq!(unix.service(home, inode(&tcp)), None);
     }

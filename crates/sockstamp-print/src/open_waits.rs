@@ -153,7 +153,11 @@ impl fmt::Display for UnixSentence<'_> {
         };
         let count = open.count;
         let full = if open.is_full { FULL } else { "" };
-        match open.kind {
+        match open.wait.kind {
+            // A recording does not have the number.
+            Kind::Accept if count == 0 => write!(f, "has not accepted connections on {at}"),
+            Kind::Connect if count == 0 => write!(f, "connects to {at}"),
+            Kind::Room if count == 0 => write!(f, "waits for room to send to {at}"),
             Kind::Accept => write!(f, "has not accepted {} on {at}", of_connections(count)),
             Kind::Connect => {
                 let connections = of_connections(count);
@@ -307,7 +311,7 @@ impl<'a> Json<'a> {
     pub fn of_unix(open: &'a OpenUnix, peer: Option<&'a Peer>) -> Self {
         let wait = &open.wait;
         Self {
-            waiting: Waiting::of_unix(wait, open.kind),
+            waiting: Waiting::from(wait),
             cgroup: wait.cgroup.0,
             age_ns: wait.lasted,
             at_least: open.at_least,
@@ -398,8 +402,8 @@ mod tests {
     #[test]
     fn a_wait_at_a_unix_socket_has_its_path_and_what_is_not_read() {
         let mut open = OpenUnix {
-            kind: Kind::Answer,
             wait: UnixWait {
+                kind: Kind::Answer,
                 service: Name::from("/run/db.sock"),
                 server: None,
                 netns: own_namespace(),
@@ -411,6 +415,7 @@ mod tests {
                 is_new: false,
                 since: Timestamp::from_nanos(1),
                 lasted: Nanos::from_millis(12_400),
+                inside: Nanos::from_millis(12_400),
                 end: End::Open,
                 bytes: 0,
             },
@@ -425,14 +430,14 @@ mod tests {
         );
         open.count = 3;
         assert!(told(&open).ends_with("/run/db.sock, which has not read the question"));
-        open.kind = Kind::Connect;
+        open.wait.kind = Kind::Connect;
         assert!(told(&open).ends_with("connects to /run/db.sock: 3 connections not accepted"));
         open.is_full = true;
         assert!(told(&open).ends_with("not accepted, and its queue is full (ss -lx)"));
         open.is_full = false;
-        open.kind = Kind::Accept;
+        open.wait.kind = Kind::Accept;
         assert!(told(&open).ends_with("has not accepted 3 connections on /run/db.sock"));
-        open.kind = Kind::Room;
+        open.wait.kind = Kind::Room;
         assert!(told(&open).ends_with("room to send to /run/db.sock: 3 messages not read"));
     }
 

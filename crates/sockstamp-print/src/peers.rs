@@ -79,7 +79,9 @@ impl Peer {
 /// Return the end of a line: the process that a wait at a Unix socket is for.
 pub(crate) fn server(open: &OpenUnix) -> String {
     match &open.wait.server {
-        Some((pid, comm)) if open.kind != Kind::Accept => format!("; {pid}/{comm} on this host"),
+        Some((pid, comm)) if open.wait.kind != Kind::Accept => {
+            format!("; {pid}/{comm} on this host")
+        }
         _ => String::new(),
     }
 }
@@ -146,7 +148,7 @@ impl Peers {
     /// Return the program that a wait at a Unix socket is for, if its state keeps that from ending.
     pub fn of_unix(&self, open: &OpenUnix) -> Option<&Peer> {
         let (pid, _) = open.wait.server.as_ref()?;
-        self.1.get(pid).filter(|_| open.kind != Kind::Accept)
+        self.1.get(pid).filter(|_| open.wait.kind != Kind::Accept)
     }
 
     /// Return the program that a wait is for, if it is known.

@@ -6,7 +6,7 @@ use serde::Serialize;
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::flow::{Opened, canonical};
 use sockstamp_model::name::Name;
-use sockstamp_model::wait::{End, Evidence, Kind, UnixWait, Wait};
+use sockstamp_model::wait::{End, Evidence, Kind, UnixWait, Wait, Waits};
 
 /// The protocol of Unix sockets.
 const UNIX: &str = "unix";
@@ -62,19 +62,12 @@ impl<'a> From<&'a Wait> for Waiting<'a> {
 
 impl<'a> From<&'a UnixWait> for Waiting<'a> {
     fn from(wait: &'a UnixWait) -> Self {
-        Self::of_unix(wait, Kind::Answer)
-    }
-}
-
-impl<'a> Waiting<'a> {
-    /// Return a wait at a Unix socket, of this kind.
-    pub(crate) fn of_unix(wait: &'a UnixWait, kind: Kind) -> Self {
-        let opened = match kind {
+        let opened = match wait.kind {
             Kind::Accept => Opened::Accepted,
             _ => Opened::Connected,
         };
         Self {
-            kind,
+            kind: wait.kind,
             pid: wait.pid,
             comm: &wait.comm,
             protocol: UNIX,
@@ -114,6 +107,15 @@ impl<'a> Server<'a> {
     pub(crate) fn of(wait: &'a UnixWait) -> Option<Self> {
         let (pid, comm) = wait.server.as_ref()?;
         Some(Self { pid: *pid, comm })
+    }
+}
+
+impl<'a> Json<'a> {
+    /// Return all that did not end by data, or that no message shows, those at Unix sockets last.
+    #[must_use]
+    pub fn of_all(waits: &'a Waits) -> Vec<Self> {
+        let list = waits.list.iter().map(Self::from);
+        list.chain(waits.unix.iter().map(Self::from)).collect()
     }
 }
 

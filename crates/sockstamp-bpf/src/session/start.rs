@@ -169,10 +169,10 @@ impl Session {
     /// measured without them.
     fn watch_sleepers(&mut self, facts: &Facts, options: &Options) {
         let Some(slow) = options.waits else { return };
-        let open_waits = OpenWaits::start(facts, options, slow);
         let unix = Questions::start(facts, options, slow);
-        self.open_waits = (open_waits.map(Some)).unwrap_or_else(|error| self.go_without(error));
         self.unix = unix.unwrap_or_else(|error| self.go_without(error));
+        let open_waits = OpenWaits::start(facts, &options.target, slow, self.unix.is_some());
+        self.open_waits = (open_waits.map(Some)).unwrap_or_else(|error| self.go_without(error));
     }
 
     fn go_without<T>(&mut self, refused: Error) -> Option<T> {

@@ -40,6 +40,23 @@ impl Session {
         waiting.map_or_else(Vec::new, Waiting::take_ended)
     }
 
+    /// Do the same for questions over Unix sockets.
+    pub fn ended_unix_waits(&mut self) -> Vec<UnixWait> {
+        let unix = self.unix.as_mut();
+        unix.map_or_else(Vec::new, Questions::take_ended)
+    }
+
+    /// Look at Unix sockets, so that [`waits`](Self::waits) has what waits there and was not seen
+    /// to begin: one look does not show it. This takes a tenth of a second at most.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn confirm_waits(&mut self) -> Result<(), Error> {
+        let open = self.open_waits.as_mut();
+        open.map_or(Ok(()), OpenWaits::confirm)
+    }
+
     /// Return the waits that were fetched since this was called before, and were not taken.
     pub fn new_waits(&mut self) -> &[Wait] {
         self.waiting.as_mut().map_or(&[], Waiting::new_ones)
@@ -67,13 +84,15 @@ impl Session {
         waits.older.extend(&self.older);
         waits.untold += untold;
         waits.untold_drops += untold_drops;
-        let looked = self.open_waits.as_mut().map(|open| open.add_to(&mut waits));
-        // Everything else is known without the look.
-        if let Some(Err(error)) = looked {
+        let asked = self.unix.as_mut().map(|unix| unix.add_to(&mut waits));
+        // Everything else is known without it, and without the look.
+        if let Some(Err(error)) = asked {
             self.refusal.get_or_insert(error);
         }
-        let asked = self.unix.as_mut().map(|unix| unix.add_to(&mut waits));
-        if let Some(Err(error)) = asked {
+        let followed = self.unix.iter().flat_map(Questions::followed).collect();
+        let looked = self.open_waits.as_mut();
+        let looked = looked.map(|open| open.add_to(&mut waits, &followed));
+        if let Some(Err(error)) = looked {
             self.refusal.get_or_insert(error);
         }
         Ok(waits)

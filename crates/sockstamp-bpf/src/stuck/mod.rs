@@ -103,17 +103,13 @@ impl Stuck {
         if let Some(obstacle) = cannot_load(&facts) {
             return Err(obstacle.into());
         }
-        let is_of_unix = target.filter.is_none() && target.interface.is_none();
-        Self::start_with(&facts, target, is_of_unix)
+        Self::start_on(&facts, target, true)
     }
 
-    /// Do the same on a host of which this is known, without Unix sockets: a session follows the
-    /// questions over these.
-    pub(crate) fn start_on(facts: &Facts, target: &Target) -> Result<Self, Error> {
-        Self::start_with(facts, target, false)
-    }
-
-    fn start_with(facts: &Facts, target: &Target, is_of_unix: bool) -> Result<Self, Error> {
+    /// Do the same on a host of which this is known, with Unix sockets or without. These have
+    /// nothing that a filter or an interface asks for.
+    pub(crate) fn start_on(facts: &Facts, target: &Target, with_unix: bool) -> Result<Self, Error> {
+        let is_of_unix = with_unix && target.filter.is_none() && target.interface.is_none();
         let skeleton = load(target, facts.casts == Some(true), is_of_unix)?;
         let processes = select_tasks(target, &skeleton.maps.pids, &skeleton.maps.comms)?;
         let walk = skeleton.progs.find_stuck_sockets.attach();
@@ -182,6 +178,16 @@ impl Stuck {
         look.open
             .sort_by_key(|open| (open.wait.since, open.wait.flow));
         Ok(look)
+    }
+
+    /// Look at Unix sockets alone: return what waits there, and whether another look may show more.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`look`](Self::look).
+    pub(crate) fn look_at_unix(&mut self) -> Result<(Vec<OpenUnix>, bool), Error> {
+        let (_, of_unix) = self.walk()?;
+        Ok(self.unix.look(of_unix))
     }
 
     /// Look once more: return the sockets that have neither sent, read nor received data since the

@@ -30,9 +30,7 @@ const MOST_TASKS: usize = 256;
 /// A wait at a Unix socket that goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenUnix {
-    /// `Answer`, `Room`, `Connect` or `Accept`.
-    pub kind: Kind,
-    /// Whose it is, for whom, and how long.
+    /// Whose it is, for whom, and how long: an `Answer`, `Room`, a `Connect` or an `Accept`.
     pub wait: UnixWait,
     /// The beginning may lie earlier.
     pub at_least: bool,
@@ -161,6 +159,7 @@ impl UnixLooks {
             waiter => (waiter, text(&socket.waiter_comm)),
         };
         let wait = UnixWait {
+            kind,
             service: service(socket),
             server: self.server(socket),
             netns: NetnsInode(socket.netns),
@@ -172,11 +171,11 @@ impl UnixLooks {
             is_new: false,
             since: Timestamp::from_nanos(socket.now.saturating_sub(age)),
             lasted: Nanos(age),
+            inside: Nanos(age),
             end: End::Open,
             bytes: 0,
         };
         OpenUnix {
-            kind,
             wait,
             at_least,
             count: socket.unread,
@@ -306,7 +305,7 @@ mod tests {
         assert!(looks(&[at(100), at(200)]).is_empty());
         let open = looks(&[at(100), at(200), at(300)]);
         assert_eq!(open.len(), 1);
-        assert_eq!((open[0].kind, open[0].at_least), (Kind::Answer, false));
+        assert_eq!((open[0].wait.kind, open[0].at_least), (Kind::Answer, false));
         assert_eq!(open[0].wait.lasted, Nanos(300 * MS));
         // The task has slept anew: it was answered in between.
         let mut later = at(300);
@@ -348,12 +347,12 @@ mod tests {
         connects.role = role::STUCK_CONNECTS.try_into().unwrap();
         (connects.unread, connects.limit, connects.pid) = (3, 2, 70);
         let open = looks(&[connects]);
-        assert_eq!((open[0].kind, open[0].count), (Kind::Connect, 3));
+        assert_eq!((open[0].wait.kind, open[0].count), (Kind::Connect, 3));
         assert!(open[0].is_full && open[0].at_least);
         assert_eq!(open[0].wait.server.as_ref().unwrap().0, 70);
         let mut full = client(300 * MS);
         full.full = 1;
-        assert_eq!(looks(&[full])[0].kind, Kind::Room);
+        assert_eq!(looks(&[full])[0].wait.kind, Kind::Room);
     }
 
     #[test]
@@ -369,7 +368,7 @@ mod tests {
         assert!(looks(&[at(100)]).is_empty());
         let open = looks(&[at(100), at(250)]);
         assert_eq!(
-            (open[0].kind, open[0].wait.lasted),
+            (open[0].wait.kind, open[0].wait.lasted),
             (Kind::Accept, Nanos(150 * MS))
         );
     }

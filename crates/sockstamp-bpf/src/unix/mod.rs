@@ -17,7 +17,7 @@ use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags};
 use sockstamp_host::unix::Unix;
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::flow::NetnsInode;
+use sockstamp_model::flow::{NetnsInode, SocketCookie};
 use sockstamp_model::wait::{UnixWait, Waits};
 
 use crate::abi::raw::{unix_flow, unix_wait};
@@ -177,6 +177,18 @@ impl Questions {
         self.seen.new_ones()
     }
 
+    /// Return all that have ended since the last call of this or of [`add_to`](Self::add_to).
+    pub(crate) fn take_ended(&mut self) -> Vec<UnixWait> {
+        let mut ended = self.seen.take_ended();
+        name_servers(&mut ended, |wait| self.asking.name_server(wait));
+        ended
+    }
+
+    /// Return the sockets of connections whose questions are followed.
+    pub(crate) fn followed(&self) -> impl Iterator<Item = SocketCookie> {
+        self.seen.followed()
+    }
+
     /// Add those that have ended, and those that are open.
     pub(crate) fn add_to(&mut self, waits: &mut Waits) -> Result<(), Error> {
         if let Some(loaded) = &mut self.loaded {
@@ -234,7 +246,10 @@ impl Loaded {
             let netns = NetnsInode(flow.ends.netns);
             let open = listed.entry(netns).or_insert_with(|| unix.inodes(netns));
             let is_known = open.is_some();
-            let is_there = open.as_ref().is_some_and(|open| open.contains(&inode));
+            let is_listed = open.as_ref().is_some_and(|open| open.contains(&inode));
+            // A list leaves a socket out if others were closed while it was made.
+            let is_asked = flow.course.since != 0;
+            let is_there = is_listed || is_known && is_asked && unix.is_open(netns, inode);
             if !is_there {
                 // Nobody else takes it out.
                 let _ = self

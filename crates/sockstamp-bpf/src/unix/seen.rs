@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::flow::{CgroupId, NetnsInode, SocketCookie};
 use sockstamp_model::name::Name;
-use sockstamp_model::wait::{End, UnixAttempts, UnixWait, Waits};
+use sockstamp_model::wait::{End, Kind, UnixAttempts, UnixWait, Waits};
 
 use crate::abi::raw::{unix_ends, unix_flow, unix_wait};
 
@@ -158,10 +158,20 @@ impl Seen {
         self.held.get(shown..).unwrap_or_default()
     }
 
+    /// Take those held.
+    pub(super) fn take_ended(&mut self) -> Vec<UnixWait> {
+        self.shown = 0;
+        mem::take(&mut self.held)
+    }
+
+    /// Return the sockets of connections that were open at the last look.
+    pub(super) fn followed(&self) -> impl Iterator<Item = SocketCookie> {
+        self.before.keys().copied().map(SocketCookie)
+    }
+
     /// Add what has ended, and what is open for so long and waited for.
     pub(super) fn add_to(&mut self, waits: &mut Waits, slow: Nanos) {
-        self.shown = 0;
-        waits.unix.append(&mut self.held);
+        waits.unix.append(&mut self.take_ended());
         let mut all = self.closed.clone();
         for looked in self.before.values() {
             // A connection without room is counted when it is closed.
@@ -221,6 +231,7 @@ fn add(sum: &mut UnixAttempts, flow: &unix_flow, failed: u64) {
 
 fn wait(ends: &unix_ends, since: u64, lasted: Nanos, end: End, bytes: u64) -> UnixWait {
     UnixWait {
+        kind: Kind::Answer,
         service: path(&ends.path, ends.path_bytes),
         server: (ends.listener != 0).then(|| (ends.listener, Name::default())),
         netns: NetnsInode(ends.netns),
@@ -232,6 +243,7 @@ fn wait(ends: &unix_ends, since: u64, lasted: Nanos, end: End, bytes: u64) -> Un
         is_new: false,
         since: Timestamp::from_nanos(since),
         lasted,
+        inside: lasted,
         end,
         bytes,
     }

@@ -150,7 +150,8 @@ pub struct Waits {
     /// Sockets with a request that was read, which their program watches for nothing more: it owes
     /// an answer.
     pub owed: Vec<SocketCookie>,
-    /// Questions over Unix sockets that were slow, that failed, or that are open.
+    /// Questions over Unix sockets that were slow, that failed, or that are open, and all else that
+    /// waits there now.
     pub unix: Vec<UnixWait>,
     /// All questions over Unix sockets, by program and service.
     pub unix_attempts: Vec<UnixAttempts>,

@@ -1,14 +1,19 @@
-//! Questions over Unix sockets: their services have paths, not addresses.
+//! Waits at Unix sockets: their services have paths, not addresses.
+
+use serde::Serialize;
 
 use crate::clock::{Monotonic, Nanos, Timestamp};
 use crate::flow::{CgroupId, NetnsInode, SocketCookie};
 use crate::name::Name;
 
-use super::End;
+use super::{End, Kind};
 
-/// A question to a service behind a Unix socket.
+/// A wait for a service behind a Unix socket, or one of that service for its clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnixWait {
+    /// The thing that it waits for. What programs follow are answers; looks at sockets show room,
+    /// connects, and connections that are not accepted, too.
+    pub kind: Kind,
     /// The path at which the service listens, or an abstract name after `@`.
     pub service: Name,
     /// The process that answered, or else the one that began to listen, and its name; `None` where
@@ -33,14 +38,24 @@ pub struct UnixWait {
     /// Its length, until the end, or until the look at one that is [open](End::Open). One that was
     /// [given up](End::GivenUp) lasted at least as long.
     pub lasted: Nanos,
+    /// The part of that inside the measurement.
+    pub inside: Nanos,
     /// How it ended.
     pub end: End,
     /// Bytes of the question.
     pub bytes: u64,
 }
 
+impl UnixWait {
+    /// Return true if it goes on.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.end == End::Open
+    }
+}
+
 /// The number of all questions of a program to such a service that have ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnixAttempts {
     /// See [`UnixWait::service`].
     pub service: Name,

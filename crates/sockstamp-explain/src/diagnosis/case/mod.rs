@@ -14,7 +14,7 @@ use sockstamp_model::descriptors::Descriptors;
 use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie, canonical};
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Stage;
-use sockstamp_model::wait::{Attempts, Dropped, End, Kind, Sending, Wait, Waits};
+use sockstamp_model::wait::{Attempts, Dropped, End, Kind, Sending, UnixWait, Wait, Waits};
 
 use crate::diagnosis::evidence::backlog::Backlog;
 use crate::diagnosis::evidence::full_queue::FullQueue;
@@ -284,7 +284,10 @@ impl Case {
 
     /// Add questions over Unix sockets.
     fn unix(&mut self, waits: &Waits) {
-        for wait in &waits.unix {
+        let is_answer = |wait: &&UnixWait| wait.kind == Kind::Answer;
+        let (answers, others): (Vec<_>, Vec<_>) = waits.unix.iter().partition(is_answer);
+        self.unix.leave_out(others.len());
+        for wait in answers {
             let Some(service) = self.unix.stand_in(&wait.service) else {
                 self.left_out += 1;
                 continue;

@@ -85,6 +85,7 @@ impl Case {
                  against nothing"
             ));
         }
+        notes.extend(self.unix.notes());
         notes.extend(self.unseen.notes());
         notes.extend(looks::unseen(&self.hidden));
         let clients = drops::Clients::new(&self.sending, &self.waits, &self.dropped);

@@ -16,19 +16,41 @@ const MOST: u32 = 1 << 14;
 /// Services behind Unix sockets, each with an address that stands for it. Port 0 is nobody's: it
 /// meets no other.
 #[derive(Debug, Clone, Default)]
-pub(in crate::diagnosis) struct Services(BTreeMap<Name, SocketAddr>);
+pub(in crate::diagnosis) struct Services {
+    stand_ins: BTreeMap<Name, SocketAddr>,
+    /// Waits there that are for no answer.
+    left_out: usize,
+}
 
 impl Services {
     /// Return the address that stands for a service; `None` if there are too many.
     pub(in crate::diagnosis) fn stand_in(&mut self, path: &Name) -> Option<SocketAddr> {
-        if let Some(known) = self.0.get(path) {
+        if let Some(known) = self.stand_ins.get(path) {
             return Some(*known);
         }
-        let count = u32::try_from(self.0.len()).ok()?;
+        let count = u32::try_from(self.stand_ins.len()).ok()?;
         let first = Ipv4Addr::new(127, 128, 0, 0).to_bits();
         let address = Ipv4Addr::from_bits(first + count);
         let service = SocketAddr::new(IpAddr::V4(address), 0);
-        (count < MOST).then(|| *self.0.entry(path.clone()).or_insert(service))
+        (count < MOST).then(|| *self.stand_ins.entry(path.clone()).or_insert(service))
+    }
+
+    /// Take notice of waits that are for no answer.
+    pub(in crate::diagnosis) fn leave_out(&mut self, count: usize) {
+        self.left_out = self.left_out.saturating_add(count);
+    }
+
+    /// Return the note on them: nothing shows their beginnings, nor what they are held up by.
+    pub(in crate::diagnosis) fn notes(&self) -> Option<String> {
+        let waits = match self.left_out {
+            0 => return None,
+            1 => "1 wait at a Unix socket is".to_owned(),
+            count => format!("{count} waits at Unix sockets are"),
+        };
+        Some(format!(
+            "{waits} for room, a connect, or a connection that is not accepted, and in no finding: \
+             sockstamp stuck lists what waits there"
+        ))
     }
 }
 
@@ -47,16 +69,16 @@ pub(in crate::diagnosis) fn of_unix(wait: &UnixWait, service: SocketAddr) -> Slo
         remote: service,
         cookie: wait.cookie,
     };
-    let begin = wait.since.as_nanos();
+    let end = wait.since.as_nanos().saturating_add(wait.lasted.0);
     Slow {
         key: Key::of_service(Node::Answer, wait.comm.clone(), Role::Asks, service),
         flow,
         pid: wait.pid,
         is_new: wait.is_new,
-        begin,
-        end: begin.saturating_add(wait.lasted.0),
+        begin: end.saturating_sub(wait.inside.0),
+        end,
         weight: 1,
-        parts: Parts::divide(wait.lasted.0, [], Node::AnswerUnix),
+        parts: Parts::divide(wait.inside.0, [], Node::AnswerUnix),
         how: wait.end,
         seen: Seen {
             heard: true,
@@ -73,7 +95,7 @@ pub(in crate::diagnosis) fn of_unix(wait: &UnixWait, service: SocketAddr) -> Slo
 mod tests {
     use sockstamp_model::clock::{Nanos, Timestamp};
     use sockstamp_model::flow::{CgroupId, NetnsInode, SocketCookie};
-    use sockstamp_model::wait::{End, UnixAttempts, Waits};
+    use sockstamp_model::wait::{End, Kind, UnixAttempts, Waits};
 
     use super::*;
     use crate::diagnosis::tests::summary;
@@ -81,6 +103,7 @@ mod tests {
 
     fn wait(service: &str, at: u64, lasted: u64, end: End) -> UnixWait {
         UnixWait {
+            kind: Kind::Answer,
             service: service.into(),
             server: Some((70, "postgres".into())),
             netns: NetnsInode(1),
@@ -92,6 +115,7 @@ mod tests {
             is_new: true,
             since: Timestamp::from_nanos(at * 1_000_000),
             lasted: Nanos::from_millis(lasted),
+            inside: Nanos::from_millis(lasted),
             end,
             bytes: 8,
         }
@@ -150,6 +174,31 @@ mod tests {
             "{sentence}"
         );
         assert!(sentence.contains("postgres (PID 70)"), "{sentence}");
+    }
+
+    #[test]
+    fn a_wait_for_something_else_than_an_answer_is_noted() {
+        let mut room = wait("/run/db.sock", 200, 12_000, End::Open);
+        room.kind = Kind::Room;
+        let mut case = Case::new(Scope::default());
+        case.waits(&Waits {
+            unix: vec![room],
+            ..Waits::default()
+        });
+        let diagnosis = case.diagnose(&summary());
+        assert!(diagnosis.findings.is_empty());
+        let note = diagnosis.notes.iter().find(|note| note.contains("Unix"));
+        let note = note.unwrap();
+        assert!(note.starts_with("1 wait at a Unix socket is"), "{note}");
+    }
+
+    #[test]
+    fn a_question_from_before_the_measurement_counts_its_part_inside() {
+        let mut old = wait("/run/db.sock", 200, 12_000, End::Open);
+        old.inside = Nanos::from_millis(2_000);
+        let slow = of_unix(&old, "127.128.0.0:0".parse().unwrap());
+        assert_eq!((slow.begin, slow.end), (10_200_000_000, 12_200_000_000));
+        assert_eq!(slow.seen.age, 12_000_000_000);
     }
 
     #[test]
