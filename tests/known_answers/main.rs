@@ -36,5 +36,6 @@ mod sessions;
 mod slow_link;
 mod two_hosts;
 mod udp;
+mod unix_recorded;
 mod unix_sockets;
 mod wall_time;

@@ -1,7 +1,7 @@
 //! Questions over Unix sockets: a service that takes 300 ms, by the client's own clock; one that is
 //! quick, a log and a subscription, which are none; one that never answers.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -9,25 +9,12 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use testbed::{Host, PATIENCE, Process, within_attempts};
 use with::bpf_objects::bpf_objects;
+use with::unix::Service;
 use with::{number, sockstamp, stat_command, wait_attached, wait_until};
-
-/// Serves a path: after some seconds it answers each message with `bytes`, as often as `count`.
-const SERVES: &str = "
-import socket, sys, threading, time
-path, delay, count, pause = sys.argv[1], *map(float, sys.argv[2:])
-s = socket.socket(socket.AF_UNIX); s.bind(path); s.listen(50)
-def serve(c):
-    while c.recv(4096):
-        if not count: continue
-        time.sleep(delay)
-        for _ in range(int(count)): c.sendall(b'answer'); time.sleep(pause)
-while True:
-    threading.Thread(target=serve, args=s.accept()[:1], daemon=True).start()
-";
 
 /// Asks five times on one connection, or each time on a new one, once a file is there, and prints
 /// the nanoseconds that the answers took.
-const ASKS: &str = "
+pub(crate) const ASKS: &str = "
 import os, socket, sys, time
 def connect():
     c = socket.socket(socket.AF_UNIX); c.connect(sys.argv[1]); return c
@@ -94,31 +81,6 @@ import socket, sys, time
 c = socket.socket(socket.AF_UNIX); c.connect(sys.argv[1])
 for line in range(20): c.sendall(b'line %d of many' % line); time.sleep(0.05)
 ";
-
-struct Service {
-    folder: tempfile::TempDir,
-    process: Process,
-}
-
-impl Service {
-    fn start(host: &Host, options: [&str; 3]) -> Self {
-        Self::of(host, SERVES, &options)
-    }
-
-    fn of(host: &Host, script: &str, options: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("service");
-        let mut command = host.command("python3");
-        command.args(["-c", script]).arg(&path).args(options);
-        let process = Process::spawn(command).unwrap();
-        wait_until("the service is there", || path.exists());
-        Self { folder, process }
-    }
-
-    fn path(&self) -> PathBuf {
-        self.folder.path().join("service")
-    }
-}
 
 /// Measure a client; return what it printed, and the report.
 fn measured(host: &Host, script: &str, path: &Path, options: &[&str]) -> (String, Value) {

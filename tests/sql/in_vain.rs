@@ -28,6 +28,7 @@ pub fn write(path: &Path) {
         batch.push(Waited {
             time: Timestamp::from_nanos(BEGIN + number),
             wait: wait(number, kind, end),
+            unix: None,
         });
     });
     writer.write(&batch).unwrap();

@@ -52,6 +52,7 @@ pub mod streams;
 pub mod tagged;
 pub mod traced_hosts;
 pub mod two_recordings;
+pub mod unix;
 pub mod unprivileged;
 
 pub use background::{end, is_lowered, start, wait_attached};

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
-use sockstamp_model::flow::{Flow, NetnsInode, SocketCookie, canonical};
+use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie, canonical};
 
 use crate::rows::RowGroup;
 use crate::schema::{Column, Kind};
@@ -25,6 +25,11 @@ pub(crate) type Field<R> = (&'static str, bool, Value<R>);
 /// A row of a flow.
 pub(crate) trait OfFlow {
     fn flow(&self) -> &Flow;
+
+    /// Return the name of its protocol, which may be none of a flow.
+    fn protocol(&self) -> &'static str {
+        self.flow().protocol.name()
+    }
 }
 
 /// The number of columns that a flow has.
@@ -36,7 +41,7 @@ pub(crate) fn of_flow<R: OfFlow>() -> [Field<R>; OF_FLOW] {
         (
             "protocol",
             false,
-            Text(|row| Some(row.flow().protocol.name().to_owned())),
+            Text(|row| Some(row.protocol().to_owned())),
         ),
         (
             "netns",
@@ -73,12 +78,22 @@ pub(crate) fn of_flow<R: OfFlow>() -> [Field<R>; OF_FLOW] {
 
 /// Read a flow, whose first column is at a place.
 pub(crate) fn flow(rows: &Decoded, place: usize, row: usize) -> Result<Flow, String> {
+    flow_of(rows, place, row, rows.word(place, row)?)
+}
+
+/// Do the same for one whose protocol is known.
+pub(crate) fn flow_of(
+    rows: &Decoded,
+    place: usize,
+    row: usize,
+    protocol: Protocol,
+) -> Result<Flow, String> {
     let end = |address: usize| -> Result<SocketAddr, String> {
         let ip: IpAddr = rows.word(address, row)?;
         Ok(SocketAddr::new(ip, rows.number(address + 1, row)?))
     };
     Ok(Flow {
-        protocol: rows.word(place, row)?,
+        protocol,
         netns: NetnsInode(rows.number(place + 1, row)?),
         local: end(place + 2)?,
         remote: end(place + 4)?,

@@ -36,6 +36,7 @@ mod rows;
 pub mod schema;
 mod stamps;
 mod table;
+mod unix_waits;
 pub mod waits;
 #[cfg(test)]
 mod words;
@@ -47,6 +48,7 @@ pub use footer::GROUPS;
 pub use packets::{PacketReader, Packets};
 pub use reader::{Detail, Reader};
 pub use rows::Rows;
+pub use unix_waits::OfUnix;
 pub use waits::{WaitReader, WaitRows, Waited};
 pub use writer::FileWriter;
 

@@ -9,14 +9,15 @@ use parquet::errors::ParquetError;
 use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
 use sockstamp_model::flow::{CgroupId, Flow};
 use sockstamp_model::name::Name;
-use sockstamp_model::wait::{Evidence, Wait};
+use sockstamp_model::wait::{Evidence, UnixWait, Wait};
 
 use crate::error::Error;
 use crate::fields::Value::{Integer, Text};
-use crate::fields::{Field, OF_FLOW, OfFlow, column, flow, integers, of_flow, write};
+use crate::fields::{Field, OF_FLOW, OfFlow, column, flow_of, integers, of_flow, write};
 use crate::rows::{RowGroup, Rows};
 use crate::schema::{Column, Kind};
 use crate::table::{Decoded, Table};
+use crate::unix_waits::{self, OfUnix, STAND_IN, UNIX};
 
 /// Rows of a row group at most; they take some ten megabytes in memory.
 const ROWS: usize = 1 << 14;
@@ -26,8 +27,27 @@ const ROWS: usize = 1 << 14;
 pub struct Waited {
     /// When it ended, or was looked at last.
     pub time: Timestamp<Realtime>,
-    /// The wait.
+    /// The wait. One at a Unix socket has no addresses.
     pub wait: Wait,
+    /// The service of one at a Unix socket.
+    pub unix: Option<OfUnix>,
+}
+
+impl Waited {
+    /// Return the row of a wait at a Unix socket.
+    #[must_use]
+    pub fn of_unix(time: Timestamp<Realtime>, wait: UnixWait) -> Self {
+        let (wait, unix) = unix_waits::apart(wait);
+        let unix = Some(unix);
+        Self { time, wait, unix }
+    }
+
+    /// Return the wait at a Unix socket, if it is one.
+    #[must_use]
+    pub fn unix(&self) -> Option<UnixWait> {
+        let unix = self.unix.as_ref()?;
+        Some(unix_waits::together(&self.wait, unix))
+    }
 }
 
 /// The columns of when a wait was, for what, and how it ended.
@@ -79,6 +99,38 @@ const AFTER: [Field<Waited>; 7] = [
     ),
 ];
 
+/// The columns of a wait at a Unix socket, after all others.
+const OF_UNIX: [Field<Waited>; 5] = [
+    (
+        "service",
+        true,
+        Text(|row| Some(row.unix.as_ref()?.service.exact().into_owned())),
+    ),
+    (
+        "server_pid",
+        true,
+        Integer(|row| Some(row.unix.as_ref()?.server.as_ref()?.0.into())),
+    ),
+    (
+        "server_comm",
+        true,
+        Text(|row| {
+            let (_, comm) = row.unix.as_ref()?.server.as_ref()?;
+            Some(comm.exact().into_owned())
+        }),
+    ),
+    (
+        "inode",
+        true,
+        Integer(|row| stamp(row.unix.as_ref()?.inode)),
+    ),
+    (
+        "is_new",
+        true,
+        Integer(|row| Some(row.unix.as_ref()?.is_new.into())),
+    ),
+];
+
 fn fields() -> impl Iterator<Item = Field<Waited>> {
     BEFORE.into_iter().chain(of_flow()).chain(AFTER)
 }
@@ -86,6 +138,13 @@ fn fields() -> impl Iterator<Item = Field<Waited>> {
 impl OfFlow for Waited {
     fn flow(&self) -> &Flow {
         &self.wait.flow
+    }
+
+    fn protocol(&self) -> &'static str {
+        match self.unix {
+            Some(_) => UNIX,
+            None => self.wait.flow.protocol.name(),
+        }
     }
 }
 
@@ -279,6 +338,7 @@ impl Rows for WaitRows {
         fields()
             .map(column)
             .chain(FIGURES.into_iter().map(figure))
+            .chain(OF_UNIX.into_iter().map(column))
             .collect()
     }
 
@@ -303,7 +363,8 @@ impl Rows for WaitRows {
                 self.rows.iter().map(|row| get(&row.wait.evidence)),
             )?;
         }
-        Ok(())
+        let mut of_unix = OF_UNIX.into_iter();
+        of_unix.try_for_each(|field| write(group, &self.rows, field))
     }
 }
 
@@ -366,16 +427,25 @@ impl WaitReader {
 const FLOW: usize = 6;
 const OWNER: usize = FLOW + OF_FLOW;
 const ASKED_OF: usize = OWNER + AFTER.len() - 1;
+const SERVICE: usize = ASKED_OF + 1 + FIGURES.len();
 
 fn waited(rows: &Decoded, row: usize) -> Result<Waited, String> {
     let unsigned = |column: usize| rows.number::<i64>(column, row).map(i64::cast_unsigned);
+    let unix = match rows.text(FLOW, row) {
+        Some(name) if name == UNIX.as_bytes() => Some(unix_waits::read(rows, SERVICE, row)?),
+        _ => None,
+    };
+    let protocol = match unix {
+        Some(_) => STAND_IN,
+        None => rows.word(FLOW, row)?,
+    };
     let wait = Wait {
         since: Timestamp::from_nanos(unsigned(1)?),
         lasted: Nanos(unsigned(2)?),
         inside: Nanos(unsigned(3)?),
         kind: rows.word(4, row)?,
         end: rows.word(5, row)?,
-        flow: flow(rows, FLOW, row)?,
+        flow: flow_of(rows, FLOW, row, protocol)?,
         opened: rows.word_if_there(OWNER, row)?,
         cgroup: CgroupId(unsigned(OWNER + 1)?),
         pid: rows.number(OWNER + 2, row)?,
@@ -390,6 +460,7 @@ fn waited(rows: &Decoded, row: usize) -> Result<Waited, String> {
     Ok(Waited {
         time: Timestamp::from_nanos(unsigned(0)?),
         wait,
+        unix,
     })
 }
 
@@ -443,6 +514,7 @@ mod tests {
         Waited {
             time: Timestamp::from_nanos(1_700_000_000_000_000_000),
             wait,
+            unix: None,
         }
     }
 
@@ -484,6 +556,37 @@ mod tests {
             }
         }
         assert_eq!(through_a_file(&rows), rows);
+    }
+
+    #[test]
+    fn waits_at_unix_sockets_are_read_back_as_they_were() {
+        let of = |kind, server| UnixWait {
+            kind,
+            service: Name::from("@a\u{1}b"),
+            server,
+            netns: NetnsInode(7),
+            cookie: SocketCookie(u64::MAX),
+            inode: u64::MAX - 1,
+            cgroup: CgroupId(5),
+            pid: 9,
+            comm: Name::from("php-fpm"),
+            is_new: true,
+            since: Timestamp::from_nanos(1000),
+            lasted: Nanos(500),
+            inside: Nanos(400),
+            end: End::GivenUp,
+            bytes: 12,
+        };
+        let server = Some((8, Name::from("")));
+        let waits = [of(Thing::Answer, server), of(Thing::Accept, None)];
+        let row = |wait| Waited::of_unix(Timestamp::from_nanos(3), wait);
+        let mut rows: Vec<_> = waits.clone().map(row).into();
+        rows.push(wait(Thing::Answer, End::Open));
+        let read = through_a_file(&rows);
+        assert_eq!(read, rows);
+        let read: Vec<_> = read.iter().map(Waited::unix).collect();
+        let [first, second] = waits.map(Some);
+        assert_eq!(read, [first, second, None]);
     }
 
     #[test]

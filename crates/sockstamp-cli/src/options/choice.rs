@@ -6,7 +6,7 @@ use sockstamp_model::message::Message;
 use sockstamp_model::name::Name;
 use sockstamp_model::packet::Packet;
 use sockstamp_model::stage::Direction;
-use sockstamp_model::wait::Attempts;
+use sockstamp_model::wait::{Attempts, UnixAttempts};
 use sockstamp_record::Waited;
 
 /// Conditions, which must all hold. The default is everything.
@@ -49,7 +49,8 @@ impl Choice {
             && self.filter.as_ref().is_none_or(selects)
     }
 
-    /// A wait has no direction of its own: one of either is enough.
+    /// A wait has no direction of its own: one of either is enough. A Unix socket has nothing that a
+    /// filter asks for.
     pub(crate) fn has_wait(&self, row: &Waited, process: Option<&Name>) -> bool {
         let wait = &row.wait;
         let selects = |filter: &Filter| {
@@ -59,7 +60,18 @@ impl Choice {
         };
         self.has_time(row.time)
             && self.has_owner(wait.pid, [Some(&wait.comm), process])
-            && self.filter.as_ref().is_none_or(selects)
+            && self
+                .filter
+                .as_ref()
+                .is_none_or(|filter| row.unix.is_none() && selects(filter))
+    }
+
+    /// Attempts at Unix sockets have the name of their process, and not its number.
+    pub(crate) fn has_unix_attempts(&self, attempts: &UnixAttempts) -> bool {
+        self.filter.is_none()
+            && self.from.or(self.to).is_none()
+            && self.pids.is_empty()
+            && self.has_owner(0, [Some(&attempts.comm), None])
     }
 
     /// Attempts are sums of a whole recording, which no time nor filter divides.

@@ -173,7 +173,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
                 .slow
                 .map_or(Scope::default().slow, Nanos::from),
         ),
-        unix: false,
+        unix: true,
         groups: None,
         tag: options.tag,
         told: Some("recording"),

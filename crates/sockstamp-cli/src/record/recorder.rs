@@ -12,7 +12,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, anyhow};
 use sockstamp_bpf::packets;
 use sockstamp_host::clock;
-use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
+use sockstamp_model::clock::{Monotonic, Nanos, Realtime, Timestamp};
 use sockstamp_model::message::Message;
 use sockstamp_model::packet::{Packet, Way};
 use sockstamp_model::summary::Lost;
@@ -310,11 +310,10 @@ impl Recorder {
 
 /// Return a wait with the time at which it ended, or was looked at, by these clocks.
 fn ended(wait: &Wait, now: Now) -> Waited {
-    let end = wait.since.as_nanos().saturating_add(wait.lasted.0);
-    let ago = now.monotonic.saturating_sub(end);
     Waited {
-        time: Timestamp::from_nanos(now.realtime.saturating_sub(ago)),
+        time: now.of_end(wait.since, wait.lasted),
         wait: wait.clone(),
+        unix: None,
     }
 }
 
@@ -326,6 +325,13 @@ struct Now {
 }
 
 impl Now {
+    /// Return the time at which a wait ended.
+    fn of_end(self, since: Timestamp<Monotonic>, lasted: Nanos) -> Timestamp<Realtime> {
+        let end = since.as_nanos().saturating_add(lasted.0);
+        let ago = self.monotonic.saturating_sub(end);
+        Timestamp::from_nanos(self.realtime.saturating_sub(ago))
+    }
+
     fn read() -> Option<Self> {
         let realtime = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
         Some(Self {
@@ -382,6 +388,8 @@ impl Observer for Recorder {
     fn waits(&mut self, waits: &Waits) {
         let told = &mut self.waits.told;
         told.attempts.extend(waits.attempts.iter().cloned());
+        told.unix_attempts
+            .extend(waits.unix_attempts.iter().cloned());
         let room = MOST_OWED.saturating_sub(told.owed.len());
         told.owed.extend(waits.owed.iter().take(room));
         let room = MOST_OWED.saturating_sub(told.older.len());
@@ -398,6 +406,11 @@ impl Observer for Recorder {
             return;
         };
         without.for_each(|wait| self.push_wait(ended(wait, now)));
+        // No message shows one at a Unix socket.
+        for wait in &waits.unix {
+            let time = now.of_end(wait.since, wait.lasted);
+            self.push_wait(Waited::of_unix(time, wait.clone()));
+        }
     }
 
     fn wants_packets(&self) -> bool {

@@ -8,7 +8,7 @@ use sockstamp_model::aggregate::Aggregate;
 use sockstamp_model::clock::{Monotonic, Nanos, Realtime, Timestamp};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
-use sockstamp_model::wait::{Wait, Waits};
+use sockstamp_model::wait::Waits;
 use sockstamp_record::Detail;
 
 use super::served::Served;
@@ -99,7 +99,7 @@ impl Findings {
     }
 
     /// Find where time was lost, once all messages are in; return the waits, too.
-    pub(crate) fn finish(mut self, summary: &Summary) -> (Diagnosis, Vec<Wait>) {
+    pub(crate) fn finish(mut self, summary: &Summary) -> (Diagnosis, Waits) {
         self.case.waits(&self.waits);
         if let Some(end) = self.end() {
             self.case.ends(end);
@@ -112,7 +112,7 @@ impl Findings {
         }
         let mut diagnosis = self.case.diagnose(summary);
         next::in_recordings(&mut diagnosis, self.only.as_deref());
-        (diagnosis, self.waits.list)
+        (diagnosis, self.waits)
     }
 }
 
@@ -142,7 +142,7 @@ mod tests {
     use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Opened, Protocol, SocketCookie};
     use sockstamp_model::name::Name;
     use sockstamp_model::stage::Direction;
-    use sockstamp_model::wait::{End, Evidence, Kind};
+    use sockstamp_model::wait::{End, Evidence, Kind, Wait};
     use sockstamp_record::{FileWriter, WaitRows, Waited, Writer};
     use tempfile::tempdir;
 
@@ -181,6 +181,7 @@ mod tests {
         Waited {
             time: Timestamp::from_nanos(1_700_000_000 * SECOND + since),
             wait,
+            unix: None,
         }
     }
 

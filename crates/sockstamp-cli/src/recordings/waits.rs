@@ -8,7 +8,7 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::{NetnsInode, SocketCookie};
 use sockstamp_model::message::Message;
 use sockstamp_model::name::Name;
-use sockstamp_model::wait::{Attempts, Key, Waits};
+use sockstamp_model::wait::{Attempts, Key, UnixAttempts, Waits};
 use sockstamp_record::{Reader, WaitReader, Waited};
 use sockstamp_run::escape;
 
@@ -17,6 +17,8 @@ use super::beside::waits_beside;
 
 /// The fact that has the attempts of a recording.
 pub(crate) const ATTEMPTS: &str = "attempts";
+/// The fact that has those at services behind Unix sockets.
+pub(crate) const UNIX_ATTEMPTS: &str = "unix_attempts";
 /// The fact that has the sockets of its waits whose answers were owed.
 pub(crate) const OWED: &str = "owed";
 /// The fact that has the sockets of connections that are older than it.
@@ -28,6 +30,11 @@ pub(crate) const PROCESSES: &str = "processes";
 
 /// Return attempts as a fact.
 pub(crate) fn of_attempts(attempts: &[Attempts]) -> Result<String> {
+    Ok(serde_json::to_string(attempts)?)
+}
+
+/// Return those at services behind Unix sockets as a fact.
+pub(crate) fn of_unix_attempts(attempts: &[UnixAttempts]) -> Result<String> {
     Ok(serde_json::to_string(attempts)?)
 }
 
@@ -79,6 +86,23 @@ fn one(value: &Value) -> Option<Attempts> {
     })
 }
 
+/// Read those at services behind Unix sockets; those that are not whole are left out.
+fn unix_attempts(fact: &str) -> Vec<UnixAttempts> {
+    let one = |value: &Value| {
+        let number = |key: &str| value.get(key)?.as_u64();
+        let name = |key: &str| value.get(key)?.as_str().map(Name::from);
+        Some(UnixAttempts {
+            service: name("service")?,
+            comm: name("comm")?,
+            count: number("count")?,
+            failed: number("failed")?,
+            sum_ns: number("sum_ns")?.into(),
+        })
+    };
+    let all: Vec<Value> = serde_json::from_str(fact).unwrap_or_default();
+    all.iter().filter_map(one).collect()
+}
+
 fn processes(fact: &str) -> impl Iterator<Item = (u32, Name)> {
     let names: BTreeMap<String, String> = serde_json::from_str(fact).unwrap_or_default();
     names
@@ -96,6 +120,10 @@ impl Recordings {
             let chosen = |one: &Attempts| self.choice.has_attempts(one, names.of(one.key.pid));
             let counted = counted.into_iter().flatten();
             waits.attempts.extend(counted.filter(chosen));
+            let counted = recording.fact(UNIX_ATTEMPTS).map(unix_attempts);
+            let chosen = |one: &UnixAttempts| self.choice.has_unix_attempts(one);
+            let counted = counted.into_iter().flatten();
+            waits.unix_attempts.extend(counted.filter(chosen));
             let of_fact = |name| recording.fact(name).into_iter().flat_map(sockets);
             waits.owed.extend(of_fact(OWED));
             // Each host counts its sockets from one: those of another may be new.
@@ -109,7 +137,10 @@ impl Recordings {
                 file.each(|row| {
                     if self.choice.has_wait(&row, names.of(row.wait.pid)) {
                         see(&row);
-                        waits.list.push(row.wait);
+                        match row.unix() {
+                            Some(wait) => waits.unix.push(wait),
+                            None => waits.list.push(row.wait),
+                        }
                     }
                 })?;
             }
@@ -208,6 +239,19 @@ mod tests {
         assert_eq!(attempts(&of_attempts(&written).unwrap()), written);
         assert_eq!(attempts("[{\"kind\": 3}, 4]"), []);
         assert_eq!(attempts("no"), []);
+    }
+
+    #[test]
+    fn attempts_at_unix_sockets_are_read_back_as_they_were() {
+        let written = vec![UnixAttempts {
+            service: Name::from("@a\"b"),
+            comm: Name::from("php-fpm"),
+            count: u64::MAX,
+            failed: 3,
+            sum_ns: 7,
+        }];
+        assert_eq!(unix_attempts(&of_unix_attempts(&written).unwrap()), written);
+        assert_eq!(unix_attempts("[{\"service\": \"a\"}, 4]"), []);
     }
 
     #[test]

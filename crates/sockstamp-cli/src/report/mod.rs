@@ -21,7 +21,7 @@ use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
 use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
-use sockstamp_model::wait::Wait;
+use sockstamp_model::wait::Waits;
 
 use self::groups::{Intervals, Sums};
 use self::series::Series;
@@ -225,9 +225,9 @@ fn print(
     };
     match (options.format, series) {
         (Format::Text, _) if text::is_empty(summary) => {
-            let why = match waits[..] {
-                [] if *is_part => "nothing in the recording matches",
-                [] => "the recording is empty",
+            let why = match (&waits.list[..], &waits.unix[..]) {
+                ([], []) if *is_part => "nothing in the recording matches",
+                ([], []) => "the recording is empty",
                 _ => "none was sent or read whole, but something waited",
             };
             text::nothing(output, summary, why)?;
@@ -255,7 +255,7 @@ fn print(
                 recorded_slower_than_ns,
                 series,
                 diagnosis: findings::Json::new(diagnosis, options.slow.slow.into()),
-                waits: waits.iter().map(waits::Json::from).collect(),
+                waits: waits::Json::of_all(waits),
             };
             escape::json(&mut *output, &json)?;
             writeln!(output)?;
@@ -284,7 +284,7 @@ struct Report {
     series: Option<Series>,
     slow_only: Option<SlowOnly>,
     diagnosis: Diagnosis,
-    waits: Vec<Wait>,
+    waits: Waits,
     places: Places,
     /// Rows may have been left out.
     is_part: bool,

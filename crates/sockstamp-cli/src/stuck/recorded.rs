@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use sockstamp_bpf::stuck::Open;
+use sockstamp_bpf::stuck::{Open, OpenUnix};
 use sockstamp_host::places::Places;
 use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
-use sockstamp_model::wait::{End, Wait};
+use sockstamp_model::wait::{End, UnixWait, Wait};
 use sockstamp_print::colour::Brush;
 use sockstamp_print::destination::Stream;
 use sockstamp_print::line::time_of_day;
@@ -62,9 +62,12 @@ fn text(
 ) -> io::Result<()> {
     let names = open_waits::Places::recorded(places);
     for row in rows {
-        let line = open_waits::line(&open(&row.wait), &names, brush);
+        let line = match row.unix() {
+            Some(wait) => open_waits::unix_line(&open_unix(wait), &names, brush),
+            None => open_waits::line(&open(&row.wait), &names, brush),
+        };
         writeln!(output, "{line}; {}, {}", how(row.wait.end), at(row.time))?;
-        if options.why {
+        if options.why && row.unix.is_none() {
             for paragraph in open_waits::why(&row.wait) {
                 writeln!(output, "{paragraph}")?;
             }
@@ -83,6 +86,15 @@ fn open(wait: &Wait) -> Open {
         wait: wait.clone(),
         at_least: wait.may_be_older(),
         or_pushed_to: false,
+    }
+}
+
+fn open_unix(wait: UnixWait) -> OpenUnix {
+    OpenUnix {
+        wait,
+        at_least: false,
+        count: 0,
+        is_full: false,
     }
 }
 
@@ -114,20 +126,25 @@ struct Row<'a> {
     wait: waits::Json<'a>,
 }
 
-impl<'a> From<&'a Waited> for Row<'a> {
-    fn from(row: &'a Waited) -> Self {
+impl<'a> Row<'a> {
+    fn of(row: &'a Waited, unix: Option<&'a UnixWait>) -> Self {
+        let of_unix = unix.map(waits::Json::from);
         Self {
             time_ns: row.time.as_nanos(),
-            wait: waits::Json::from(&row.wait),
+            wait: of_unix.unwrap_or_else(|| waits::Json::from(&row.wait)),
         }
     }
 }
 
 fn json(output: &mut dyn Write, rows: &[Waited], slow_ns: Nanos) -> io::Result<()> {
+    let unix: Vec<_> = rows.iter().map(Waited::unix).collect();
+    let both = rows.iter().zip(&unix);
     let object = Json {
         version: VERSION,
         slow_ns,
-        waits: rows.iter().map(Row::from).collect(),
+        waits: both
+            .map(|(row, unix)| Row::of(row, unix.as_ref()))
+            .collect(),
     };
     escape::json(&mut *output, &object)?;
     writeln!(output)

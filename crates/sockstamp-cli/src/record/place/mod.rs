@@ -22,7 +22,8 @@ use super::host;
 use super::turn::{HOUR, Turn};
 use crate::recordings::ENDED;
 use crate::recordings::waits::{
-    ATTEMPTS, LOST_WAITS, OLDER, OWED, PROCESSES, of_attempts, of_sockets,
+    ATTEMPTS, LOST_WAITS, OLDER, OWED, PROCESSES, UNIX_ATTEMPTS, of_attempts, of_sockets,
+    of_unix_attempts,
 };
 use crate::recordings::{
     LOST, LOST_PACKETS, MESSAGES, RECORDING, SLOW_ONLY, UNWRITTEN, packets_beside, waits_beside,
@@ -309,6 +310,9 @@ impl Place {
         file.add_fact(OLDER, of_sockets(&waits.older));
         if let Ok(attempts) = of_attempts(&waits.attempts) {
             file.add_fact(ATTEMPTS, attempts);
+        }
+        if let Ok(attempts) = of_unix_attempts(&waits.unix_attempts) {
+            file.add_fact(UNIX_ATTEMPTS, attempts);
         }
     }
 
