@@ -13,7 +13,7 @@ use sockstamp_model::flow::SocketCookie;
 use sockstamp_model::message::Message;
 use sockstamp_model::service::Service;
 use sockstamp_model::summary::Summary;
-use sockstamp_model::wait::{Wait, Waits};
+use sockstamp_model::wait::{UnixWait, Wait, Waits};
 use sockstamp_run::escape::to_json;
 use sockstamp_run::process_names::ProcessNames;
 
@@ -78,15 +78,19 @@ impl Watch {
     }
 
     /// Add what has ended, with the sockets of requests that were owed an answer.
-    fn add(&mut self, ended: &[Wait], owed: &[SocketCookie]) {
-        let room = MOST.saturating_sub(self.waits.list.len());
-        let kept = ended.len().min(room);
-        self.waits.list.extend_from_slice(&ended[..kept]);
-        let lost = (ended.len() - kept) as u64;
+    fn add(&mut self, ended: &[Wait], unix: &[UnixWait], owed: &[SocketCookie]) {
+        let lost = bounded(&mut self.waits.list, ended) + bounded(&mut self.waits.unix, unix);
         self.waits.lost = self.waits.lost.saturating_add(lost);
         let room = MOST.saturating_sub(self.waits.owed.len());
         self.waits.owed.extend(owed.iter().take(room));
     }
+}
+
+/// Add waits up to the most, and return the number of the others.
+fn bounded<T: Clone>(waits: &mut Vec<T>, more: &[T]) -> u64 {
+    let kept = more.len().min(MOST.saturating_sub(waits.len()));
+    waits.extend_from_slice(&more[..kept]);
+    (more.len() - kept) as u64
 }
 
 /// Slow waits and messages of the last minutes.
@@ -162,20 +166,24 @@ impl Findings {
         let missing = Missing::of(&waits);
         self.names.rename_waits(&mut waits);
         let (open, ended): (Vec<_>, Vec<_>) = waits.list.into_iter().partition(Wait::is_open);
+        let (open_unix, unix): (Vec<_>, Vec<_>) =
+            waits.unix.into_iter().partition(UnixWait::is_open);
         let attempts = Waits {
             attempts: waits.attempts,
+            unix_attempts: waits.unix_attempts,
             dropped: waits.dropped,
             older: waits.older,
             ..Waits::default()
         };
         for watch in &mut self.watches {
             missing.add_to(self.missing, &mut watch.waits);
-            watch.add(&ended, &waits.owed);
+            watch.add(&ended, &unix, &waits.owed);
             watch.case.waits(&attempts);
         }
         self.missing = missing;
         self.open = Waits {
             list: open,
+            unix: open_unix,
             sending: waits.sending,
             owed: waits.owed,
             ..Waits::default()

@@ -43,6 +43,7 @@ pub(crate) fn session_options(config: &Config) -> Result<Options> {
                 .slow()
                 .map_or_else(|| config.slow_of_findings(), Nanos::from),
         ),
+        unix: true,
         ..Options::default()
     })
 }

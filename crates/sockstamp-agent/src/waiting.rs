@@ -8,7 +8,7 @@ use sockstamp_metrics::catalogue::{ATTEMPTS, ENDED_WAITS, WAITING, WAITING_OLDES
 use sockstamp_metrics::{Exposition, Labels, Value};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::GroupHistogram;
-use sockstamp_model::wait::{End, Kind, Wait, Waits};
+use sockstamp_model::wait::{End, Kind, UnixWait, Waits};
 
 /// Younger waits are no series: most are over at the next reading.
 const OLD: Nanos = Nanos(1_000_000_000);
@@ -54,17 +54,29 @@ impl Waiting {
     /// Take what came since the last reading, and what is open now.
     pub(crate) fn read(&mut self, waits: &Waits) {
         self.open = bounded(open(waits));
-        let in_vain = |wait: &&Wait| !matches!(wait.end, End::Open | End::Data);
-        for wait in waits.list.iter().filter(in_vain) {
-            let times = self.ended.entry((wait.kind, wait.end)).or_default();
-            Arc::make_mut(times).record(wait.lasted, 1);
+        let list = waits.list.iter();
+        let list = list.map(|wait| (wait.kind, wait.end, wait.lasted));
+        let unix = waits.unix.iter();
+        let unix = unix.map(|wait| (wait.kind, wait.end, wait.lasted));
+        for (kind, end, lasted) in list.chain(unix) {
+            if !matches!(end, End::Open | End::Data) {
+                let times = self.ended.entry((kind, end)).or_default();
+                Arc::make_mut(times).record(lasted, 1);
+            }
         }
-        for attempts in &waits.attempts {
-            let tried = self.tried.entry(attempts.key.kind).or_default();
-            tried.failed = tried.failed.saturating_add(attempts.failed);
-            let came = attempts.count.saturating_sub(attempts.failed);
-            tried.came = tried.came.saturating_add(came);
+        for one in &waits.attempts {
+            self.tried(one.key.kind, one.count, one.failed);
         }
+        for one in &waits.unix_attempts {
+            self.tried(Kind::Answer, one.count, one.failed);
+        }
+    }
+
+    fn tried(&mut self, kind: Kind, count: u64, failed: u64) {
+        let tried = self.tried.entry(kind).or_default();
+        tried.failed = tried.failed.saturating_add(failed);
+        let came = count.saturating_sub(failed);
+        tried.came = tried.came.saturating_add(came);
     }
 
     /// Add the series to an exposition.
@@ -111,6 +123,14 @@ fn open(waits: &Waits) -> BTreeMap<(&'static str, String), Open> {
             oldest: wait.lasted,
         });
     }
+    let old = |wait: &&UnixWait| wait.is_open() && wait.lasted >= OLD;
+    for wait in waits.unix.iter().filter(old) {
+        let key = (wait.kind.name(), wait.service.to_string());
+        open.entry(key).or_default().add(&Open {
+            count: 1,
+            oldest: wait.lasted,
+        });
+    }
     open
 }
 
@@ -136,7 +156,7 @@ mod tests {
     use sockstamp_model::clock::Timestamp;
     use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Protocol, SocketCookie};
     use sockstamp_model::name::Name;
-    use sockstamp_model::wait::{Attempts, Evidence};
+    use sockstamp_model::wait::{Attempts, Evidence, UnixAttempts, Wait};
 
     use super::*;
 
@@ -197,6 +217,71 @@ mod tests {
         // At the next reading nothing waits.
         waiting.read(&Waits::default());
         assert!(!exposed(&waiting).contains("sockstamp_waiting"));
+    }
+
+    fn unix_wait(service: &str, millis: u64, end: End) -> UnixWait {
+        UnixWait {
+            kind: Kind::Answer,
+            service: Name::from(service),
+            server: None,
+            netns: NetnsInode(1),
+            cookie: SocketCookie(1),
+            inode: 1,
+            cgroup: CgroupId(0),
+            pid: 7,
+            comm: Name::from("psql"),
+            is_new: true,
+            since: Timestamp::from_nanos(0),
+            lasted: Nanos::from_millis(millis),
+            inside: Nanos::from_millis(millis),
+            end,
+            bytes: 0,
+        }
+    }
+
+    /// A path is chosen by others.
+    #[test]
+    fn waits_at_unix_sockets_have_the_path_of_their_service() {
+        let unix = vec![
+            unix_wait("/run/db\n\"", 2000, End::Open),
+            unix_wait("/run/db\n\"", 5000, End::Open),
+            unix_wait("/run/other", 999, End::Open),
+            unix_wait("/run/other", 20, End::Data),
+            unix_wait("/run/other", 300, End::ClosedByPeer),
+        ];
+        let attempts = UnixAttempts {
+            service: Name::from("/run/other"),
+            comm: Name::from("psql"),
+            count: 10,
+            failed: 1,
+            sum_ns: 1,
+        };
+        let mut waiting = Waiting::default();
+        waiting.read(&Waits {
+            unix,
+            unix_attempts: vec![attempts],
+            ..Waits::default()
+        });
+        let text = exposed(&waiting);
+        for line in [
+            "sockstamp_attempts_total{kind=\"answer\",result=\"came\"} 9\n",
+            "sockstamp_attempts_total{kind=\"answer\",result=\"failed\"} 1\n",
+            "sockstamp_ended_wait_seconds_count{kind=\"answer\",end=\"closed-by-peer\"} 1\n",
+        ] {
+            assert!(text.contains(line), "{line} {text}");
+        }
+        let waits: Vec<_> = text
+            .lines()
+            .filter(|line| line.starts_with("sockstamp_waiting{"))
+            .collect();
+        let [line] = waits[..] else {
+            panic!("{text}");
+        };
+        assert!(
+            line.contains("peer=\"/run/db") && line.ends_with("} 2"),
+            "{line}"
+        );
+        assert!(text.contains("sockstamp_waiting_oldest_seconds{kind=\"answer\",peer=\"/run/db"));
     }
 
     #[test]

@@ -169,7 +169,7 @@ metrics! {
     ).by(&["verdict"]);
     WAITING = gauge(
         "sockstamp_waiting",
-        "Waits that go on for a second or longer, by what is waited for and the service: the peer, or the local one where programs of this host are waited for. A worker that may as well be pushed to has the kind answer-or-push, and a service that may push the kind service-or-push. Beyond 100 services, those whose waits are younger are summed as other.",
+        "Waits that go on for a second or longer, by what is waited for and the service: the peer, or the local one where programs of this host are waited for, or the path of a Unix socket. A worker that may as well be pushed to has the kind answer-or-push, and a service that may push the kind service-or-push. Beyond 100 services, those whose waits are younger are summed as other.",
     ).by(&["kind", "peer"]);
     WAITING_OLDEST = gauge(
         "sockstamp_waiting_oldest_seconds",

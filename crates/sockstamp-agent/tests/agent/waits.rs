@@ -6,8 +6,10 @@ use std::sync::mpsc::{self, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use testbed::{Host, within_attempts};
 use with::agent::{Agent, Scrape};
+use with::unix::{InVain, Service};
 
 /// A question that nobody answers waits, with its age; once given up, it is a failed attempt.
 #[test]
@@ -65,4 +67,58 @@ fn ask_in_vain() -> Result<(), String> {
 
 fn open_answer(service: SocketAddr) -> [String; 2] {
     ["kind=\"answer\"".to_owned(), format!("peer=\"{service}\"")]
+}
+
+/// Three questions to a service behind a Unix socket wait, with the age of the oldest, and have
+/// failed once they are given up.
+#[test]
+fn questions_over_a_unix_socket_wait_and_then_have_failed() {
+    within_attempts(ask_a_unix_socket_in_vain);
+}
+
+fn ask_a_unix_socket_in_vain() -> Result<(), String> {
+    let host = Host::new("unix-waits").unwrap();
+    let service = Service::start(&host, ["600", "1", "0"]);
+    let mut client = InVain::connect(&host, &service, "asks-an-agent");
+    let netns = host.netns_name();
+    let agent = Agent::start(&format!(
+        "rate_cap = 1000000\nmax_cost = \"none\"\n[target]\nnetns = \"{netns}\"\n\
+         comm = [\"asks-an-agent\"]"
+    ));
+    client.ask();
+    let peer = format!("peer=\"{}\"", service.path().display());
+    let open = ["kind=\"answer\"", &peer];
+    let waiting = |scrape: &Scrape| scrape.sum("sockstamp_waiting", &open);
+    let scrape = agent.scrape_until(|scrape| waiting(scrape) > 2.0);
+    assert_eq!(waiting(&scrape), 3.0);
+    let oldest = scrape.sum("sockstamp_waiting_oldest_seconds", &open);
+    let failed = ["kind=\"answer\"", "result=\"failed\""];
+    let failures = |scrape: &Scrape| scrape.sum("sockstamp_attempts_total", &failed);
+    let [begun, ended] = client.give_up();
+    let scrape = agent.scrape_until(|scrape| failures(scrape) > 2.0);
+    assert_eq!((failures(&scrape), waiting(&scrape)), (3.0, 0.0));
+    let waited = (ended - begun) as f64 / 1e9;
+    assert!((1.0..waited).contains(&oldest), "{oldest} {waited}");
+    let given_up = ["kind=\"answer\"", "end=\"given-up\""];
+    let of_histogram =
+        |name| scrape.sum(&format!("sockstamp_ended_wait_seconds_{name}"), &given_up);
+    assert_eq!(of_histogram("count"), 3.0);
+    let told: Value = serde_json::from_str(&agent.get("/findings")).unwrap();
+    let finding = &told["findings"][0];
+    assert_eq!(
+        finding["unix"][0],
+        service.path().to_str().unwrap(),
+        "{told}"
+    );
+    assert_eq!(
+        (&finding["count"], &finding["tried"]),
+        (&3.into(), &3.into()),
+        "{told}"
+    );
+    // Open questions are looked at each 100 ms.
+    let mean = of_histogram("sum") / 3.0;
+    match (waited - 0.3..=waited).contains(&mean) {
+        true => Ok(()),
+        false => Err(format!("{mean} {waited}")),
+    }
 }
