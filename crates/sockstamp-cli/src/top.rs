@@ -64,7 +64,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             Recorded::All
         },
         waits: (!options.once).then_some(slow),
-        unix: false,
+        unix: true,
         groups: Some(by.clone()),
         measuring: &options.measuring,
         tag: false,

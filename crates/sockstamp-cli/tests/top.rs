@@ -9,6 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use testbed::{Host, PATIENCE, Process, Tmux, within_attempts};
 use with::programs::locked_service;
+use with::unix::{InVain, Service};
 use with::{hooks, sockstamp, wait_attached, wait_until};
 
 /// The beginning of a colour by number (ISO 8613-6: SGR 38 and 48 with 5).
@@ -163,6 +164,32 @@ print('given up', len(given_up), flush=True); time.sleep(60)
         "v",
         "diagnosis: 3 of 3 requests of python3 to 127.0.0.1:8001",
     );
+    terminal.press("q", "status 0");
+    terminal.assert_given_back();
+}
+
+/// The same at a Unix socket. The witness is the program's own count.
+#[test]
+fn pages_show_what_waits_at_a_unix_socket_and_what_was_given_up() {
+    let host = Host::new("top-unix").unwrap();
+    let service = Service::start(&host, ["600", "1", "0"]);
+    let mut client = InVain::connect(&host, &service, "asks-in-vain");
+    let pid = client.process.id();
+    let terminal = Terminal::new();
+    let hooks = hooks().join(" ");
+    let program = sockstamp();
+    terminal.start(&format!("{program} top {hooks} -p {pid} --interval 300ms"));
+    client.ask();
+    terminal.press("W", "waits for an answer of /");
+    let screen = terminal.sees(&format!("{pid}/asks-in-vain"));
+    assert_eq!(
+        screen.matches("waits for an answer of /").count(),
+        3,
+        "{screen}"
+    );
+    client.give_up();
+    terminal.sees_no_more("waits for an answer");
+    terminal.press("v", "diagnosis: 3 of 3 requests of asks-in-vain to /");
     terminal.press("q", "status 0");
     terminal.assert_given_back();
 }

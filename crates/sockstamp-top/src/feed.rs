@@ -13,7 +13,7 @@ use sockstamp_host::clock;
 use sockstamp_model::group::GroupKey;
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
-use sockstamp_model::wait::{Wait, Waits};
+use sockstamp_model::wait::{UnixWait, Wait, Waits};
 use sockstamp_run::process_names::ProcessNames;
 use sockstamp_run::session::Unprivileged;
 
@@ -68,19 +68,24 @@ impl Feed {
         let mut waits = self.measuring.session.waits()?;
         self.names.rename_waits(&mut waits);
         self.evidence.waits(&waits.list);
+        self.evidence.unix(&waits.unix);
         let (open, ended) = waits.list.into_iter().partition(Wait::is_open);
+        let (open_unix, ended_unix) = waits.unix.into_iter().partition(UnixWait::is_open);
         self.case.waits(&Waits {
             list: ended,
             attempts: waits.attempts,
             dropped: waits.dropped,
             owed: waits.owed.clone(),
             older: waits.older,
+            unix: ended_unix,
+            unix_attempts: waits.unix_attempts,
             ..Waits::default()
         });
         // A wait that is open now goes on, or has ended at the next look.
         let mut now = self.case.clone();
         now.waits(&Waits {
             list: open,
+            unix: open_unix,
             sending: waits.sending,
             owed: waits.owed,
             // Since the start, all of them.
