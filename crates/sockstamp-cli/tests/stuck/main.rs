@@ -6,12 +6,15 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_getres};
 use serde_json::Value;
-use testbed::{Host, Process, within_attempts};
+use testbed::{Host, within_attempts};
 use with::{sockstamp, wait_until};
 
 mod claims;
 mod ordinary;
+mod programs;
 mod unix;
+
+use programs::Programs;
 
 /// The pairs of `programs.py` start one after the other, on a busy host slowly.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -19,29 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Difference between a program's clock and a time that TCP keeps in ticks, at 100 Hz.
 const SLACK: u64 = 20_000_000;
 
-struct Programs {
-    host: Host,
-    process: Process,
-}
-
 impl Programs {
-    fn start(name: &str) -> Self {
-        let host = Host::new(name).unwrap();
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stuck/programs.py");
-        let mut process = host.spawn("setsid", &["python3", script]).unwrap();
-        process.wait_for_stdout("ready", PATIENCE).unwrap();
-        Self { host, process }
-    }
-
-    /// The waits that the programs announced.
-    fn expected(&self) -> Vec<Value> {
-        let text = self.process.stdout();
-        let lines = text.lines().filter(|line| line.starts_with('{'));
-        lines
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
-    }
-
     fn stuck(&self, options: &[&str]) -> Command {
         stuck(&self.host, options)
     }
@@ -64,15 +45,6 @@ impl Programs {
             }
             assert!(begin.elapsed() < PATIENCE, "{listed:#?}\n{expected:#?}");
         }
-    }
-}
-
-impl Drop for Programs {
-    /// The forks of the script stay in its session.
-    fn drop(&mut self) {
-        let session = self.process.id().to_string();
-        let ended = Command::new("pkill").args(["-9", "-s", &session]).status();
-        ended.unwrap();
     }
 }
 
@@ -137,7 +109,7 @@ fn check(listed: &Value, expected: &Value) -> Result<(), String> {
 #[test]
 fn whoever_waits_is_listed_with_the_right_age_and_nobody_else_is() {
     within_attempts(|| {
-        let programs = Programs::start("stuck");
+        let programs = Programs::start("stuck", "programs.py", &[]);
         let (expected, listed) = programs.agreed();
         for wait in &listed {
             let place = expected.binary_search_by_key(&key(wait), expected_key);

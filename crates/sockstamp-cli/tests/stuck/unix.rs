@@ -1,71 +1,32 @@
 //! Waits at Unix sockets, and programs that wait for nobody there: their own clocks are the
 //! witnesses.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testbed::{Host, Process, within_attempts};
+use testbed::{Host, within_attempts};
 use with::wait_until;
 
+use crate::programs::Programs;
 use crate::{PATIENCE, SLACK, listed};
 
 /// Waits that the script announces.
 const WAITS: usize = 7;
 
-struct Programs {
-    host: Host,
-    process: Process,
-    _folder: tempfile::TempDir,
-}
-
-impl Programs {
-    fn start() -> Self {
-        let host = Host::new("stuck-unix").unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/stuck/unix_programs.py");
-        let words = ["python3", script, folder.path().to_str().unwrap()];
-        let mut process = host.spawn("setsid", &words).unwrap();
-        process.wait_for_stdout("ready", PATIENCE).unwrap();
-        Self {
-            host,
-            process,
-            _folder: folder,
+/// Return the announced waits, and those that are listed, when they are the same.
+fn agreed(programs: &Programs) -> (Vec<Value>, Vec<Value>) {
+    wait_until("all programs wait", || programs.expected().len() == WAITS);
+    let mut expected = programs.expected();
+    expected.sort_by_key(|wait| key(wait, "path"));
+    let begin = Instant::now();
+    loop {
+        let mut listed = listed(&programs.host, &["--slow", "100ms"]);
+        listed.sort_by_key(|wait| key(wait, "remote"));
+        let keys = listed.iter().map(|wait| key(wait, "remote"));
+        if keys.eq(expected.iter().map(|wait| key(wait, "path"))) {
+            return (expected, listed);
         }
-    }
-
-    fn expected(&self) -> Vec<Value> {
-        let text = self.process.stdout();
-        let lines = text.lines().filter(|line| line.starts_with('{'));
-        lines
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
-    }
-
-    /// Return the announced waits, and those that are listed, when they are the same.
-    fn agreed(&self) -> (Vec<Value>, Vec<Value>) {
-        wait_until("all programs wait", || self.expected().len() == WAITS);
-        let mut expected = self.expected();
-        expected.sort_by_key(|wait| key(wait, "path"));
-        let begin = Instant::now();
-        loop {
-            let mut listed = listed(&self.host, &["--slow", "100ms"]);
-            listed.sort_by_key(|wait| key(wait, "remote"));
-            let keys = listed.iter().map(|wait| key(wait, "remote"));
-            if keys.eq(expected.iter().map(|wait| key(wait, "path"))) {
-                return (expected, listed);
-            }
-            assert!(begin.elapsed() < PATIENCE, "{listed:#?}\n{expected:#?}");
-        }
-    }
-}
-
-impl Drop for Programs {
-    /// The forks of the script stay in its session.
-    fn drop(&mut self) {
-        let session = self.process.id().to_string();
-        let ended = Command::new("pkill").args(["-9", "-s", &session]).status();
-        ended.unwrap();
+        assert!(begin.elapsed() < PATIENCE, "{listed:#?}\n{expected:#?}");
     }
 }
 
@@ -102,8 +63,10 @@ fn check(listed: &Value, expected: &Value) -> Result<(), String> {
 #[test]
 fn whoever_waits_at_a_unix_socket_is_listed_and_nobody_else_is() {
     within_attempts(|| {
-        let programs = Programs::start();
-        let (expected, listed) = programs.agreed();
+        let folder = tempfile::tempdir().unwrap();
+        let words = [folder.path().to_str().unwrap()];
+        let programs = Programs::start("stuck-unix", "unix_programs.py", &words);
+        let (expected, listed) = agreed(&programs);
         let mut both = listed.iter().zip(&expected);
         both.try_for_each(|(listed, expected)| check(listed, expected))
     });
