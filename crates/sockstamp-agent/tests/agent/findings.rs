@@ -44,7 +44,7 @@ fn findings(agent: &Agent) -> Value {
     serde_json::from_str(&agent.get("/findings")).unwrap()
 }
 
-fn findings_until(agent: &Agent, are_there: impl Fn(&Value) -> bool) -> Value {
+pub(crate) fn findings_until(agent: &Agent, are_there: impl Fn(&Value) -> bool) -> Value {
     let start = Instant::now();
     loop {
         let told = findings(agent);

@@ -6,10 +6,11 @@ use std::sync::mpsc::{self, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use testbed::{Host, within_attempts};
 use with::agent::{Agent, Scrape};
 use with::unix::{InVain, Service};
+
+use crate::findings::findings_until;
 
 /// A question that nobody answers waits, with its age; once given up, it is a failed attempt.
 #[test]
@@ -103,7 +104,8 @@ fn ask_a_unix_socket_in_vain() -> Result<(), String> {
     let of_histogram =
         |name| scrape.sum(&format!("sockstamp_ended_wait_seconds_{name}"), &given_up);
     assert_eq!(of_histogram("count"), 3.0);
-    let told: Value = serde_json::from_str(&agent.get("/findings")).unwrap();
+    // Findings of a second ago are told again.
+    let told = findings_until(&agent, |told| told["findings"][0]["tried"] == 3);
     let finding = &told["findings"][0];
     assert_eq!(
         finding["unix"][0],
