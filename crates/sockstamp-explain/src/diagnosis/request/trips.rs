@@ -63,9 +63,37 @@ fn series(waits: &[Slow], asked: &[usize], slow: Nanos) -> Vec<Vec<usize>> {
         _ => true,
     };
     let is_series = |one: &&[usize]| {
-        one.len() >= LEAST && are_trips(waits, one) && one.windows(2).all(is_at_once)
+        one.len() >= LEAST
+            && are_trips(waits, one)
+            && one.windows(2).all(is_at_once)
+            && !are_ticks(waits, one)
     };
     found.filter(is_series).map(<[usize]>::to_vec).collect()
+}
+
+/// Return true for questions at the ticks of a usual rate: their program sends whenever one is due,
+/// and what comes back is no answer. Who asks again at once drifts away from any rate.
+fn are_ticks(waits: &[Slow], series: &[usize]) -> bool {
+    const RATES: [u64; 8] = [20, 25, 30, 50, 60, 64, 100, 128];
+    let steps = series.windows(2).filter_map(|pair| match *pair {
+        [one, next] => Some(waits[next].begin.saturating_sub(waits[one].begin)),
+        _ => None,
+    });
+    let mut steps: Vec<_> = steps.collect();
+    steps.sort_unstable();
+    let usual = steps.get(steps.len() / 2).copied().unwrap_or(0);
+    let is_at = |rate: &u64| {
+        let tick = 1_000_000_000 / rate;
+        let mut phases: Vec<_> = series.iter().map(|&of| waits[of].begin % tick).collect();
+        phases.sort_unstable();
+        let near = |begin: &u64| {
+            let is_near = |phase: &&u64| (**phase + tick - begin) % tick <= tick / 10;
+            phases.iter().filter(is_near).count()
+        };
+        let most = phases.iter().map(near).max().unwrap_or(0);
+        usual.abs_diff(tick) <= tick / 50 && most * 5 >= phases.len() * 4
+    };
+    RATES.iter().any(is_at)
 }
 
 /// Return true for answers that take little more than the smallest round trip each.
@@ -135,6 +163,14 @@ mod tests {
              ms each; a round trip takes 40.0 ms at least: fewer questions, or several at once, save \
              them"
         );
+    }
+
+    /// As a game's players, who send at the ticks of a clock, and miss one now and then.
+    #[test]
+    fn questions_at_ticks_are_none() {
+        let told = |tick: u64| sentence(&pages(20, 140, tick - 1));
+        assert!(!told(50).contains("one question after the other"));
+        assert!(told(47).contains("one question after the other"));
     }
 
     /// Work, a dialogue, a slow service, and a program that mostly does other things.
