@@ -18,8 +18,8 @@ use crate::diagnosis::host::{
     cpu, drops, flips, fragments, full, looks, lossy, resolving, theirs, unheard,
 };
 use crate::diagnosis::request::{
-    announced, asking, away, flows, held, lookups, passed, pushes, services, steps, taking_turns,
-    trips, turn, unserved, workers, yielding,
+    announced, asking, away, first_words, flows, held, lookups, passed, pushes, services, steps,
+    taking_turns, trips, turn, unasked, unserved, workers, yielding,
 };
 use crate::diagnosis::service_time::ServiceTime;
 use crate::diagnosis::slow::{Key, Slow};
@@ -145,6 +145,7 @@ impl Case {
         steps::replace(&mut waits, &transfers);
         lookups::join(&mut waits, self.scope.slow);
         trips::join(&mut waits, self.scope.slow);
+        unasked::note(&mut waits, self.scope.slow);
         let rtt = |wait: &Slow| self.round_trip(wait);
         flows::join(&mut waits, self.scope, self.end, &self.sending, rtt);
         let mut open = flows::always_open(&waits);
@@ -158,6 +159,8 @@ impl Case {
             &self.sending,
             self.end,
         );
+        unasked::mark(&waits, &mut open);
+        first_words::mark(&waits, &mut open, &self.older);
         announced::mark(&waits, &mut open, &self.tried, self.scope.slow);
         held::mark(&waits, &mut open, &quick);
         let in_time = self.in_time(&waits);

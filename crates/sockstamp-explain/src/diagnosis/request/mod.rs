@@ -4,6 +4,7 @@
 pub(super) mod announced;
 pub(super) mod asking;
 pub(super) mod away;
+pub(super) mod first_words;
 pub(super) mod flows;
 pub(super) mod held;
 pub(super) mod lookups;
@@ -17,6 +18,7 @@ pub(super) mod taking_turns;
 pub(super) mod tries;
 pub(super) mod trips;
 pub(super) mod turn;
+pub(super) mod unasked;
 pub(super) mod unserved;
 pub(super) mod workers;
 pub(super) mod yielding;

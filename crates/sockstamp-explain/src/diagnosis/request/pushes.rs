@@ -246,7 +246,7 @@ fn beside<'a>(waits: &'a [Slow], rests: &[&'a Slow]) -> Rests<'a> {
 }
 
 /// Three quarters of these lie within a tenth.
-fn are_alike(mut times: Vec<u64>) -> bool {
+pub(super) fn are_alike(mut times: Vec<u64>) -> bool {
     times.sort_unstable();
     let alike = |(from, &time): (usize, &u64)| {
         let longer = times[from..].iter();

@@ -282,6 +282,10 @@ pub(super) fn note(waits: &[&Slow], duration: Nanos) -> Option<String> {
             "{service} sends more to {program} after its answers, with pauses: {times}: news (a chat, \
              a stream beside the questions), or answers in pieces (peer.rest)"
         ),
+        Role::Asks if key.root == Node::Greeting => format!(
+            "{service} sends its first words to {program} late: {times}: a sign of life, or news, or a \
+             greeting that older connections alone waited for"
+        ),
         Role::Asks if are_even(waits) && are_of_the_way(waits) => format!(
             "{program} waits for {service} for {times}: it asks again at once, and each answer takes \
              little more than a round trip: fewer questions, or several at once, would save them"
