@@ -132,9 +132,10 @@ smallest group that carries it. A fault that nobody thought of ends at the right
   another client ends such a wait, also where somebody waits for it, unless half of such answers
   come when a timer of its own is due. So are requests that take a second or longer and the same time,
   but for a hundredth, if ten times as many are answered at once and no look at tasks shows why. No
-  question is held while the tasks of its service sleep, at four looks of five, in a disk, in open()
-  of a FIFO, in a send into a full pipe or Unix socket, in a lock of a file or of a database, or, in a
-  process of one task, in any lock; nor
+  question is held while the tasks of its service sleep, at four looks of five, in a disk, in a
+  file system that is frozen, behind another task at the same file, in open() of a FIFO, in a send
+  into a full pipe or Unix socket, in a lock of a file or of a database, or, in a process of one task,
+  in any lock; nor
   while all of them that are not in locks are at work: they run, and do so half as often otherwise
   at most, are in a send to a peer that has no room, or sleep for one timer until the answer.
 - *Passed on*: a proxy's question that lasts as long as a request of a client that always has one open

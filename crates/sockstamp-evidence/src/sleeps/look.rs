@@ -222,10 +222,9 @@ fn is_busy(service: &Service) -> bool {
     let pid = service.process.as_ref().map(|(pid, _)| *pid);
     let states = pid.map(states).unwrap_or_default();
     let is_idle = |state: &Option<Sleep>| {
-        matches!(
-            state,
-            Some(Sleep::Idle | Sleep::Accept | Sleep::Lock | Sleep::Unix)
-        )
+        let has_nothing =
+            |sleep: &Sleep| sleep.is_idle() || sleep.is_own_lock() || *sleep == Sleep::Unix;
+        state.as_ref().is_some_and(has_nothing)
     };
     !states.iter().all(is_idle)
 }

@@ -114,7 +114,9 @@ impl<'a> Account<'a> {
         let is_idle = |counted: &Counted<'_>| {
             let seen = &counted.wait.seen;
             let slept = seen.slept.as_ref().map(|slept| &slept.sleep);
-            let sleeps = matches!(slept, None | Some(Sleep::Idle | Sleep::More | Sleep::Lock));
+            let sleeps = slept.is_none_or(|slept| {
+                matches!(slept, Sleep::Idle | Sleep::More) || slept.is_own_lock()
+            });
             sleeps && seen.ran.is_none() && counted.wait.key.root == Node::Service
         };
         self.failure.is_none() && self.counted.len() < MANY && self.counted.iter().all(is_idle)

@@ -35,8 +35,14 @@ pub enum Sleep {
     TriedFile(Name, Name),
     /// A lock of a database, by the process' own title.
     SessionLock,
+    /// A file system that is frozen, in a write.
+    FrozenFiles,
+    /// A file that another task reads or writes, at a position that both share.
+    SharedFile,
     /// A lock, or a condition that another thread meets.
     Lock,
+    /// A semaphore of System V, which tasks of other processes may have.
+    Semaphore,
     /// A child process.
     Child,
     /// A pipe.
@@ -77,7 +83,7 @@ pub enum Sleep {
 
 /// Names of kernel functions in which tasks sleep, by what they begin with (`/proc/PID/wchan`;
 /// v5.4 to v6.18).
-const PLACES: [(&str, Sleep); 36] = [
+const PLACES: [(&str, Sleep); 39] = [
     ("do_signal_stop", Sleep::Stopped),
     ("ptrace_stop", Sleep::Traced),
     ("do_freezer_trap", Sleep::Frozen),
@@ -98,8 +104,12 @@ const PLACES: [(&str, Sleep); 36] = [
     ("futex", Sleep::Lock),
     ("do_futex", Sleep::Lock),
     ("__futex", Sleep::Lock),
-    ("do_semtimedop", Sleep::Lock),
-    ("__do_semtimedop", Sleep::Lock),
+    ("do_semtimedop", Sleep::Semaphore),
+    ("__do_semtimedop", Sleep::Semaphore),
+    // sb_start_write() of a write to a file, include/linux/fs.h.
+    ("percpu_rwsem_wait", Sleep::FrozenFiles),
+    ("__percpu_down_read", Sleep::FrozenFiles),
+    ("fdget_pos", Sleep::SharedFile),
     ("do_wait", Sleep::Child),
     ("__do_wait", Sleep::Child),
     ("kernel_wait4", Sleep::Child),
@@ -131,6 +141,8 @@ impl Sleep {
                 | Self::Fifo
                 | Self::FullPipe(_)
                 | Self::FullService(..)
+                | Self::FrozenFiles
+                | Self::SharedFile
                 | Self::FileLock
                 | Self::HeldFile(..)
                 | Self::SessionLock
@@ -145,12 +157,18 @@ impl Sleep {
         matches!(self, Self::Idle | Self::Accept)
     }
 
+    /// Return true for a lock of the program's own, in which tasks without work sleep, too.
+    #[must_use]
+    pub const fn is_own_lock(&self) -> bool {
+        matches!(self, Self::Lock | Self::Semaphore)
+    }
+
     /// Return a task's way to the cause: who sleeps in a lock waits for one that has it, and what
     /// that one sleeps in comes first.
     pub(in crate::diagnosis) const fn rank(&self) -> u8 {
         match self {
-            Self::Lock => 0,
-            Self::SessionLock => 1,
+            Self::Lock | Self::Semaphore => 0,
+            Self::SessionLock | Self::SharedFile => 1,
             sleep if sleep.is_held_up() => 3,
             _ => 2,
         }
@@ -166,10 +184,21 @@ impl Sleep {
             ('R', _) => None,
             ('T', _) => Some(Self::Stopped),
             ('t', _) => Some(Self::Traced),
-            ('D', Some(sleep @ (Self::NetworkFiles | Self::Frozen | Self::Memory))) => Some(sleep),
+            (
+                'D',
+                Some(
+                    sleep @ (Self::NetworkFiles
+                    | Self::Frozen
+                    | Self::Memory
+                    | Self::FrozenFiles
+                    | Self::SharedFile),
+                ),
+            ) => Some(sleep),
             // Signals end such a sleep, unless its task is frozen where it sleeps (TASK_FREEZABLE,
             // v6.1).
-            ('D', Some(Self::Lock | Self::Timer | Self::Unix | Self::Accept)) => Some(Self::Frozen),
+            ('D', Some(Self::Lock | Self::Semaphore | Self::Timer | Self::Unix | Self::Accept)) => {
+                Some(Self::Frozen)
+            }
             ('D', _) => Some(uninterruptible(place)),
             (_, Some(sleep)) => Some(sleep),
             (_, None) if is_locked_out(title) => Some(Self::SessionLock),
@@ -249,7 +278,16 @@ impl Sleep {
             }
             Self::FileLock => "a lock on a file",
             Self::SessionLock => "a lock that another session holds, by their titles (waiting)",
+            Self::FrozenFiles => {
+                "a file system that is frozen (fsfreeze, a snapshot), in a write to it"
+            }
+            Self::SharedFile => {
+                "a file that another of its tasks reads or writes meanwhile (its position, fdget_pos)"
+            }
             Self::Lock => "a lock or condition of their program (futex)",
+            Self::Semaphore => {
+                "a semaphore that another task or process has (System V, semop; ipcs -s)"
+            }
             Self::Child => "a child process",
             Self::Pipe => "a pipe to another process",
             Self::Unix => "a service behind a Unix socket",
@@ -541,6 +579,7 @@ mod tests {
         assert_eq!(of("inet_csk_accept"), Some(Sleep::Accept));
         assert_eq!(of("futex_do_wait"), Some(Sleep::Lock));
         assert_eq!(of("futex_wait_queue_me"), Some(Sleep::Lock));
+        assert_eq!(of("__do_semtimedop"), Some(Sleep::Semaphore));
         assert_eq!(of("anon_pipe_read"), Some(Sleep::Pipe));
         assert_eq!(of("hrtimer_nanosleep"), Some(Sleep::Timer));
         assert_eq!(of("wait_for_partner"), Some(Sleep::Fifo));
@@ -555,6 +594,14 @@ mod tests {
         assert_eq!(Sleep::of('D', "kernel_clone", ""), Some(Sleep::Child));
         for (place, words) in [
             ("msleep", "(state D, in msleep)"),
+            (
+                "percpu_rwsem_wait",
+                "(fsfreeze, a snapshot), in a write to it",
+            ),
+            (
+                "fdget_pos",
+                "reads or writes meanwhile (its position, fdget_pos)",
+            ),
             (
                 "0",
                 "a disk, a file system, memory, or a lock of the kernel",
@@ -578,6 +625,13 @@ mod tests {
         assert_eq!(Sleep::of('t', "ptrace_stop", ""), Some(Sleep::Traced));
         assert_eq!(Sleep::of('D', "__refrigerator", ""), Some(Sleep::Frozen));
         assert_eq!(Sleep::of('D', "futex_do_wait", ""), Some(Sleep::Frozen));
+    }
+
+    /// As of threads that log to one file, which a snapshot keeps from being written.
+    #[test]
+    fn a_lock_is_behind_what_its_holder_sleeps_in() {
+        let ranks = [Sleep::Semaphore, Sleep::SharedFile, Sleep::FrozenFiles].map(|of| of.rank());
+        assert!(ranks.is_sorted() && ranks[0] < ranks[1] && ranks[1] < ranks[2]);
     }
 
     #[test]

@@ -15,7 +15,6 @@ use sockstamp_model::wait::{End, Wait};
 use super::connection::pace;
 use super::contrast::{self, NAMED};
 use super::descent::{Deepest, deepest};
-use super::evidence::sleep::Sleep;
 use super::finding::{Finding, Grade, Why};
 use super::slow::{Role, Seen, Slow};
 use super::source::of_wait;
@@ -93,7 +92,7 @@ pub(super) fn is_vague(account: &Account<'_>, finding: &Finding) -> bool {
     let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);
     let is_idle = |seen: &Seen| {
         let slept = seen.slept.as_ref().map(|slept| &slept.sleep);
-        slept.is_none_or(|sleep| sleep.is_idle() || *sleep == Sleep::Lock)
+        slept.is_none_or(|sleep| sleep.is_idle() || sleep.is_own_lock())
             && seen.ran.is_none()
             && seen.asleep_in.is_empty()
     };

@@ -126,6 +126,34 @@ fn what_tasks_did_is_the_deepest_that_is_said() {
     );
 }
 
+/// As of a proxy that waits for more of a request for as long as it was told to.
+#[test]
+fn tasks_that_sleep_for_the_same_time_each_have_a_timer() {
+    let told = |times: [u64; 6]| {
+        let service = times.iter().zip(0_u64..).map(|(&time, of)| {
+            let mut service = wait(Kind::Service, End::Data, of * 900, time);
+            service.evidence.tasks = Some(Tasks::default());
+            service
+        });
+        told_of(service.collect(), Vec::new()).findings[0]
+            .sentence
+            .clone()
+    };
+    let same = told([301, 300, 302, 308, 303, 340]);
+    assert!(
+        same.contains("for the same time each, but for a twentieth: a timer of its own"),
+        "{same}"
+    );
+    for other in [
+        [300, 340, 380, 420, 310, 350],
+        [300, 301, 302, 303, 301, 900],
+        [30; 6],
+    ] {
+        let other = told(other);
+        assert!(other.contains("its tasks sleep: a lock"), "{other}");
+    }
+}
+
 #[test]
 fn a_quota_of_others_never_speaks() {
     let mut summary = summary();

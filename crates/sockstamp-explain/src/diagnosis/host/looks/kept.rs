@@ -51,7 +51,7 @@ fn rest_is_idle(look: &SleepLook, usual: &Usual<'_>, root: Node) -> bool {
     others.all(|(_, sleep)| match sleep {
         Some(Sleep::Idle) => true,
         Some(Sleep::Accept) => root == Node::Read,
-        Some(Sleep::Lock) => usual.beyond(&Sleep::Lock, look) == 0,
+        Some(sleep) if sleep.is_own_lock() => usual.beyond(sleep, look) == 0,
         _ => false,
     })
 }
@@ -98,8 +98,11 @@ impl Kept {
 
 /// Return how many tasks of a process sleep for clients of their own, if no other one works.
 fn kept_workers(look: &SleepLook) -> usize {
-    let is_idle =
-        |task: &Option<Sleep>| matches!(task, Some(Sleep::Client(_) | Sleep::Idle | Sleep::Lock));
+    let is_idle = |task: &Option<Sleep>| match task {
+        Some(Sleep::Client(_) | Sleep::Idle) => true,
+        Some(sleep) => sleep.is_own_lock(),
+        None => false,
+    };
     match look.tasks.values().all(is_idle) {
         true => look.reads.len(),
         false => 0,

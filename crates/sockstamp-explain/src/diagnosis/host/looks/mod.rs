@@ -157,7 +157,7 @@ fn are_held_up(during: &[&SleepLook], usual: &Usual<'_>) -> bool {
     let is_so = |look: &&&SleepLook| {
         let mut sleeps = look.tasks.values().flatten();
         sleeps.any(|sleep| match sleep {
-            Sleep::Lock => look.tasks.len() == 1,
+            sleep if sleep.is_own_lock() => look.tasks.len() == 1,
             sleep => sleep.is_held_up() && usual.beyond(sleep, look) > 0,
         })
     };
@@ -242,7 +242,8 @@ fn at_work(waits: &[&Slow], during: &[&SleepLook], usual: &Usual<'_>) -> usize {
     };
     let is_at_work = |look: &&&SleepLook| {
         let tasks = look.tasks.values();
-        let mut serving = tasks.filter(|task| **task != Some(Sleep::Lock)).peekable();
+        let is_locked = |task: &Option<Sleep>| task.as_ref().is_some_and(Sleep::is_own_lock);
+        let mut serving = tasks.filter(|task| !is_locked(task)).peekable();
         sends_more(look) || (serving.peek().is_some() && serving.all(works))
     };
     during.iter().filter(is_at_work).count()
@@ -295,7 +296,7 @@ fn without_parked<'a>(looks: impl Iterator<Item = &'a SleepLook> + Clone) -> Vec
 /// loops watch clients alone, and its other tasks sleep in locks, as those without work do.
 fn are_for_clients(look: &SleepLook) -> bool {
     let is_so = |(task, sleep): (&u32, &Option<Sleep>)| {
-        *sleep == Some(Sleep::Lock) || look.for_clients.contains(task)
+        sleep.as_ref().is_some_and(Sleep::is_own_lock) || look.for_clients.contains(task)
     };
     let has_loop = look
         .tasks

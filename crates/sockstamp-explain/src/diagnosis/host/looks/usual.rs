@@ -62,7 +62,7 @@ impl<'a> Usual<'a> {
         let changing = tasks.filter(|(task, _)| changes(**task)).count();
         match sleep {
             Sleep::Memory => all,
-            Sleep::Lock => changing.min(self.unserved(look)),
+            sleep if sleep.is_own_lock() => changing.min(self.unserved(look)),
             _ => changing,
         }
     }
@@ -73,7 +73,8 @@ impl<'a> Usual<'a> {
         let is_on = |wait: &&&Slow| process(wait) == look.pid && wait.begin < at && at < wait.end;
         let open = self.waits.iter().filter(is_on).count();
         let works = |task: &&Option<Sleep>| {
-            !matches!(task, Some(Sleep::Idle | Sleep::Accept | Sleep::Lock))
+            let sleeps = |sleep: &Sleep| sleep.is_idle() || sleep.is_own_lock();
+            !task.as_ref().is_some_and(sleeps)
         };
         open.saturating_sub(look.tasks.values().filter(works).count())
     }
@@ -86,7 +87,7 @@ impl<'a> Usual<'a> {
                 None => false,
                 Some(Sleep::Idle | Sleep::Accept) => true,
                 Some(sleep) => {
-                    let is_known = *sleep == Sleep::Lock || self.without.len() >= LEAST;
+                    let is_known = sleep.is_own_lock() || self.without.len() >= LEAST;
                     is_known && self.beyond(sleep, look) == 0
                 }
             })

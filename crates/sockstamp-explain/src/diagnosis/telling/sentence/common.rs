@@ -35,6 +35,23 @@ pub(super) fn short_way(finding: &Finding, account: &Account<'_>) -> Option<Nano
     (longest.saturating_mul(10) <= finding.typical.0).then_some(Nanos(longest))
 }
 
+/// Return true for waits of which half take the least time, but for a twentieth, and nearly all but
+/// for a fifth: a timer ends them, and tasks run somewhat later.
+pub(super) fn are_same(account: &Account<'_>) -> bool {
+    const LEAST: usize = 5;
+    /// A twentieth of it is more than tasks wait for a CPU.
+    const LONG: u64 = 50_000_000;
+    let times = account.times();
+    let Some(&least) = times.first().filter(|least| **least >= LONG) else {
+        return false;
+    };
+    let middle = times[times.len() / 2];
+    let most = times[times.len() - 1 - times.len() / 10];
+    let are_even = (middle - least) * 20 <= middle && (most - least) * 5 <= most;
+    let mut counted = account.counted.iter();
+    are_even && times.len() >= LEAST && counted.all(|counted| counted.wait.how == End::Data)
+}
+
 /// Connections that were opened for one request each.
 pub(super) fn is_chain(account: &Account<'_>) -> bool {
     account

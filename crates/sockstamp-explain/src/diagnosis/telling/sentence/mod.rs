@@ -19,8 +19,8 @@ use crate::diagnosis::tally::Account;
 use crate::diagnosis::tree::Node;
 use crate::diagnosis::words::{counted, service};
 use common::{
-    are_at_once, are_heard, has_chains, is_chain, is_of_unknown_age, is_open, is_part, now, oldest,
-    open, open_of_unknown_age, short_way,
+    are_at_once, are_heard, are_same, has_chains, is_chain, is_of_unknown_age, is_open, is_part,
+    now, oldest, open, open_of_unknown_age, short_way,
 };
 use evidence::{by_clocks, more};
 use failures::of_failures;
@@ -224,6 +224,11 @@ fn cause(finding: &Finding, account: &Account<'_>, deepest: &Deepest, summary: &
                  (tx.network)",
                 or_lost(finding)
             )
+        }
+        Node::ServiceAsleep if slept(account, deepest.node).is_none() && are_same(account) => {
+            "its tasks sleep for the same time each, but for a twentieth: a timer of its own (a delay \
+             or a timeout that is set), or of a child or a service that it waits for"
+                .to_owned()
         }
         Node::Request if finding.role == Role::Asks => {
             "for a go-ahead that does not come (Expect: 100-continue), or for itself".to_owned()
