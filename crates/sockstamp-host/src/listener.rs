@@ -45,7 +45,8 @@ pub struct Listeners {
     /// `ListenOverflows` of nstat(8) of each network namespace; none where it cannot be read.
     pub overflows: BTreeMap<NetnsInode, u64>,
     /// SYNs of each network namespace that found the queue of half-open handshakes full:
-    /// `TCPReqQFullDrop` and `TCPReqQFullDoCookies` of nstat(8).
+    /// `TCPReqQFullDrop` and `TCPReqQFullDoCookies` of nstat(8). Without SYN cookies the kernel drops
+    /// them once three quarters are in use, and counts them as `ListenDrops` alone.
     pub refused: BTreeMap<NetnsInode, u64>,
 }
 
@@ -139,32 +140,45 @@ pub fn half_open_at(local: SocketAddr, handshakes: &HalfOpen) -> (u32, u32) {
 pub fn all(only: &[NetnsInode]) -> Result<Listeners> {
     let mut all = Listeners::default();
     for (netns, found) in netns::in_each_of(&netns::files(), only, here) {
-        let (listeners, counters) = found??;
+        let (listeners, counters, has_cookies) = found??;
         let keyed = listeners.into_iter();
         all.each
             .extend(keyed.map(|(cookie, listener)| ((netns, cookie), listener)));
         let counter = |name| counter(&counters, name);
         all.overflows
             .extend(counter("ListenOverflows").map(|count| (netns, count)));
-        let refused = ["TCPReqQFullDrop", "TCPReqQFullDoCookies"].map(counter);
-        let refused = refused.into_iter().flatten().reduce(u64::wrapping_add);
+        let refused = refused(&counters, has_cookies);
         all.refused.extend(refused.map(|count| (netns, count)));
     }
     Ok(all)
 }
 
+/// Return the SYNs that found too many half-open handshakes: `tcp_conn_request()`,
+/// net/ipv4/tcp_input.c, v6.18. `ListenDrops` are those, too, and overflows of accept queues.
+fn refused(counters: &str, has_cookies: bool) -> Option<u64> {
+    let counter = |name| counter(counters, name);
+    if has_cookies {
+        let full = ["TCPReqQFullDrop", "TCPReqQFullDoCookies"].map(counter);
+        return full.into_iter().flatten().reduce(u64::wrapping_add);
+    }
+    let drops = counter("ListenDrops").zip(counter("ListenOverflows"));
+    drops.map(|(drops, overflows)| drops.wrapping_sub(overflows))
+}
+
 /// Listeners with their cookies.
 type Found = Vec<(u64, Listener)>;
 
-/// Return the listeners of the calling thread's network namespace, and its counters; none of these
-/// where they cannot be read.
-fn here() -> Result<(Found, String)> {
+/// Return the listeners of the calling thread's network namespace, its counters, and whether it
+/// answers by SYN cookies; none, and that it does, where they cannot be read.
+fn here() -> Result<(Found, String, bool)> {
     let mut found = Vec::new();
     sock_diag::each(&[TCP_LISTEN], INET_DIAG_SKMEMINFO, &mut |entry| {
         found.extend(listener(entry));
     })?;
     let counters = fs::read_to_string("/proc/thread-self/net/netstat");
-    Ok((found, counters.unwrap_or_default()))
+    let cookies = fs::read_to_string("/proc/sys/net/ipv4/tcp_syncookies");
+    let has_cookies = cookies.map_or(true, |cookies| cookies.trim() != "0");
+    Ok((found, counters.unwrap_or_default(), has_cookies))
 }
 
 /// Find a counter in a line of values, which follows one of names: `netstat_seq_show()`,
@@ -214,6 +228,15 @@ mod tests {
         assert_eq!(of().queue, 2);
         listening.accept().unwrap();
         assert_eq!(of().queue, 1);
+    }
+
+    #[test]
+    fn without_cookies_the_queue_of_handshakes_is_full_before_the_kernel_says_so() {
+        let counters = "TcpExt: ListenOverflows ListenDrops TCPReqQFullDoCookies TCPReqQFullDrop\n\
+                        TcpExt: 30 780 5 2\n";
+        assert_eq!(refused(counters, true), Some(7));
+        assert_eq!(refused(counters, false), Some(750));
+        assert_eq!(refused("", false), None);
     }
 
     #[test]

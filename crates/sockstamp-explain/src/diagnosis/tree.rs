@@ -214,9 +214,9 @@ tree! {
     };
     AcceptHalfOpen in Some(Accept), "accept.half_open" = Words {
         is: "a flood of SYNs, or the answers to them are lost",
-        proof: "SYNs found as many half-open handshakes as may be, by the kernel's count; those of the listener and their addresses are looked at in the end.",
+        proof: "SYNs found as many half-open handshakes as may be, by the kernel's count (without SYN cookies, three quarters of net.ipv4.tcp_max_syn_backlog); those of the listener and their addresses are looked at in the end.",
         alike: "A flood of SYNs from false addresses, and clients whom the answers do not reach.",
-        check: "`nstat -az TcpExtTCPReqQFullDrop TcpExtTCPReqQFullDoCookies`; `ss -nt state syn-recv`.",
+        check: "`nstat -az TcpExtTCPReqQFullDrop TcpExtTCPReqQFullDoCookies`, without cookies TcpExtListenDrops; `ss -nt state syn-recv`.",
         cure: "SYN cookies (net.ipv4.tcp_syncookies=1); a filter before the service; a way back for the answers.",
         next: "stat --by port --sort conn.accept",
     };
