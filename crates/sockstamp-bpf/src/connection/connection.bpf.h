@@ -250,7 +250,12 @@ static __always_inline enum end connect_end(const struct sock *sk)
 	default:
 		kept = false;
 	}
-	return kept ? END_DENIED : end_by_error(sk->sk_err);
+	if (kept)
+		return END_DENIED;
+	/* A host refuses by a segment. A firewall may do so by ICMP, which comes to no socket. */
+	if (sk->sk_err == ECONNREFUSED && !tp->segs_in)
+		return END_PROHIBITED;
+	return end_by_error(sk->sk_err);
 }
 
 /* A connection that this end opens fails, or is given up. */
@@ -271,6 +276,7 @@ static __noinline int connect_failed(const struct opening *opening, const struct
 	record->flow.pid = opening->pid;
 	__builtin_memcpy(record->flow.comm, opening->comm, sizeof(opening->comm));
 	record->syns = end == END_DENIED ? 0 : tcp_of(sk)->total_retrans + 1;
+	record->asked = opening->again ? opening->again - opening->began : 0;
 	wait_emit(record);
 	return 0;
 }

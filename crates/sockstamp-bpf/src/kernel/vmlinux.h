@@ -691,6 +691,7 @@ struct tcp_sock {
 	u64 tcp_clock_cache;
 	u8 bpf_sock_ops_cb_flags;
 	u16 tcp_header_len;
+	u32 segs_in;
 	u32 data_segs_in;
 	u32 segs_out;
 	u64 tcp_wstamp_ns;

@@ -121,6 +121,10 @@ pub(super) struct Seen {
     pub(super) is_dismissed: bool,
     /// The peer said its first words at most, and then wanted no question of its connection.
     pub(super) is_untaken: bool,
+    /// The time of a connect after its last SYN.
+    pub(super) since_syn: Option<u64>,
+    /// Its service answers some connects by ICMP.
+    pub(super) is_rejected: bool,
     /// A reset ended its connection.
     pub(super) is_reset: bool,
     /// The peer ended its connection right after the answer to a login.

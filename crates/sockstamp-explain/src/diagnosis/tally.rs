@@ -72,8 +72,8 @@ pub(super) struct Account<'a> {
     pub(super) tried: Option<Tried>,
     /// Answers of its services that came otherwise.
     pub(super) answered: u64,
-    /// The hosts of its peers have answered something.
-    pub(super) host_answers: bool,
+    /// Answers of its services that came to whatever program.
+    pub(super) answered_to_any: u64,
     /// Questions to the peer for whose data its tasks sleep.
     pub(super) asked: Option<Tried>,
 }
@@ -100,7 +100,7 @@ impl<'a> Account<'a> {
         self.programs.extend(other.programs);
         self.services.extend(other.services);
         self.answered = self.answered.saturating_add(other.answered);
-        self.host_answers &= other.host_answers;
+        self.answered_to_any = self.answered_to_any.saturating_add(other.answered_to_any);
         self.tried = match (self.tried, other.tried) {
             (Some(mine), Some(more)) => Some(mine.and(more)),
             _ => None,

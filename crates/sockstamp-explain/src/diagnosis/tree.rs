@@ -175,6 +175,14 @@ tree! {
         cure: "A program that accepts: one that is stopped, or busy, does not. More tasks that accept; a longer queue (listen(2), net.core.somaxconn) for bursts.",
         next: "stat --by port --sort conn.accept",
     };
+    ConnectRejected in Some(Connect), "connect.rejected" = Words {
+        is: "a firewall on the way or at the host rejects them by ICMP",
+        proof: "An ICMP message ended a connect to the same service at once after a SYN: that the port is closed, of which a host tells by a segment (RST); or that there is no way to a host that answers others meanwhile.",
+        alike: "A router that has lost its way to the host, between two of its answers.",
+        check: "`tcpdump -n icmp`: who sends them; the firewalls there: `nft list ruleset`, or `iptables -vnL`: reject. Most SYNs get no message (net.ipv4.icmp_ratelimit).",
+        cure: "A rule that accepts them; another address or port.",
+        next: "trace --slow 500ms",
+    };
     ConnectLate in Some(Connect), "connect.late" = Words {
         is: "the answer to the SYN comes late: a queue on the path, or a busy peer",
         proof: "From the last SYN to its answer, beyond the smallest round trip of that address.",

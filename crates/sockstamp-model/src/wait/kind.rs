@@ -62,6 +62,8 @@ named! {
         TurnedAway = "turned-away";
         /// The client ended a handshake of TLS by an alert, after the service's part of it.
         Rejected = "rejected";
+        /// An ICMP message that the port is closed ended a connect: only firewalls say so of TCP.
+        Prohibited = "prohibited";
     }
 }
 

@@ -238,6 +238,14 @@ impl Case {
         came.saturating_sub(ended.filter(|how| *how == End::Data).count() as u64)
     }
 
+    /// Return the number of answers of a service, to whatever program.
+    pub(super) fn answered_to_any(&self, service: SocketAddr) -> u64 {
+        let tried = self.tried.iter();
+        let there = tried.filter(|(key, _)| key.root == Node::Answer && key.service == service);
+        let came = there.map(|(_, tried)| tried.count.saturating_sub(tried.failed));
+        came.sum()
+    }
+
     /// Return the questions of a service to the peer for whose data its tasks sleep.
     pub(super) fn asked_meanwhile(&self, key: &Key, account: &Account<'_>) -> Option<Tried> {
         let mut seen = account.counted.iter().map(|counted| &counted.wait.seen);

@@ -15,7 +15,7 @@ use crate::diagnosis::connection::{clocks, large, pace, queue, readers, unscaled
 use crate::diagnosis::descent::deepest;
 use crate::diagnosis::finding::{Diagnosis, Finding};
 use crate::diagnosis::host::{
-    cpu, drops, flips, fragments, full, looks, lossy, resolving, theirs, unheard,
+    cpu, drops, flips, fragments, full, looks, lossy, rejected, resolving, theirs, unheard,
 };
 use crate::diagnosis::request::{
     announced, asking, away, first_words, flows, held, lookups, passed, pushes, services, steps,
@@ -126,6 +126,7 @@ impl Case {
         drops::give(waits, &self.dropped, &self.sending);
         drops::give_translated(waits, &self.dropped);
         full::give(waits, &self.full_queues);
+        rejected::give(waits, |peer| self.has_answered(peer));
         flips::note(waits, &self.flips);
         resolving::note(waits, &self.next_hops);
         fragments::give(waits, &self.fragments);
@@ -248,7 +249,7 @@ impl Case {
             };
             account.try_again();
             account.answered = self.answered(key, account);
-            account.host_answers = self.has_answered(key.service.ip());
+            account.answered_to_any = self.answered_to_any(key.service);
             account.asked = self.asked_meanwhile(key, account);
         }
     }

@@ -7,6 +7,7 @@ pub(super) mod fragments;
 pub(super) mod full;
 pub(super) mod looks;
 pub(super) mod lossy;
+pub(super) mod rejected;
 pub(super) mod resolving;
 pub(super) mod theirs;
 pub(super) mod unheard;

@@ -104,6 +104,7 @@ fn seen(wait: &Wait) -> Seen {
             true => connection.receives > 0,
             false => connection.sends == 0,
         }),
+        since_syn: since_syn(wait),
         is_untaken: wait.end == End::TurnedAway
             && !wait.is_served()
             && connection.is_some_and(|connection| connection.unacknowledged > 0),
@@ -121,6 +122,13 @@ fn seen(wait: &Wait) -> Seen {
         members: wait.members.max(1),
         ..Seen::default()
     }
+}
+
+/// Return the time of a connect after its last SYN, or after its begin.
+fn since_syn(wait: &Wait) -> Option<u64> {
+    let last = nanos(wait.evidence.asked);
+    let is_sent = wait.kind == Kind::Connect && wait.evidence.syns != Some(0);
+    wait.lasted.0.checked_sub(last).filter(|_| is_sent)
 }
 
 /// Return true if data was sent after the last data had come, by TCP's own times: a question that

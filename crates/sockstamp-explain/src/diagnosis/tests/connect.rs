@@ -353,7 +353,7 @@ fn connects_that_are_refused_beside_connections_that_are_answered_meet_a_limit()
     let nobody = told(End::Refused, "10.0.0.2:80", 2);
     assert!(nobody.contains("nothing listens there"), "{nobody}");
     let rejected = told(End::Unreachable, "10.0.0.2:80", 6);
-    assert!(rejected.contains("rejects them (ICMP)"), "{rejected}");
+    assert!(rejected.contains("rejects them by ICMP"), "{rejected}");
     for (answers, lasted) in [("10.0.0.3:80", 6), ("10.0.0.2:80", 3_060)] {
         let gone = told(End::Unreachable, answers, lasted);
         assert!(!gone.contains("ICMP"), "{gone}");

@@ -175,7 +175,7 @@ pub(super) fn wait(kind: Kind, end: End, since: u64, lasted: u64) -> Wait {
     }
 }
 
-fn told_of(list: Vec<Wait>, attempts: Vec<Attempts>) -> Diagnosis {
+pub(super) fn told_of(list: Vec<Wait>, attempts: Vec<Attempts>) -> Diagnosis {
     let mut case = Case::new(Scope::default());
     case.waits(&Waits {
         list,

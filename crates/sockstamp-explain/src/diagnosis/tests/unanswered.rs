@@ -98,6 +98,34 @@ fn names_that_are_asked_for_again_got_no_answer() {
     assert_eq!(diagnosis.notes, [""; 0]);
 }
 
+/// As of a resolver that has kept its socket for longer than a NAT knows its server.
+#[test]
+fn a_socket_that_gets_no_answer_is_told_from_those_that_do() {
+    let told = |sockets: u64, pause: u64, others: u64| {
+        let asked = (0..4).map(|of| {
+            let mut wait = wait(Kind::Answer, End::AskedAgain, of * (1_000 + pause), 1_000);
+            wait.flow = flow("10.0.0.1:40000", "10.0.0.2:53");
+            wait.flow.cookie = SocketCookie(of % sockets);
+            wait.flow.protocol = Protocol::Udp;
+            wait
+        });
+        let mut all = tried(Kind::Answer, "10.0.0.2:53", others, 0);
+        (all.comm, all.key.pid) = ("other".into(), 9);
+        told_of(asked.collect(), vec![all]).findings[0]
+            .sentence
+            .clone()
+    };
+    let one = told(1, 0, 20);
+    assert!(
+        one.contains("all are of one socket (local port 40000)"),
+        "{one}"
+    );
+    // By turns; with an answer between two questions; nobody else is answered.
+    for other in [told(2, 0, 20), told(1, 300, 20), told(1, 0, 0)] {
+        assert!(!other.contains("one socket"), "{other}");
+    }
+}
+
 #[test]
 fn questions_to_a_slow_name_server_may_follow_each_other() {
     let diagnosis = asked_again(100, 250);

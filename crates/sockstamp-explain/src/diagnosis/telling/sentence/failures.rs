@@ -1,6 +1,7 @@
 //! Waits that failed: how many, in what way, and what was seen of the reason.
 
 use sockstamp_model::clock::Nanos;
+use sockstamp_model::flow::Protocol;
 use sockstamp_model::wait::End;
 
 use super::common::are_heard;
@@ -103,6 +104,28 @@ fn is_forgotten(finding: &Finding, account: &Account<'_>) -> bool {
     waits.all(is_one) && account.answered >= finding.count
 }
 
+/// Tell of datagrams of one socket: each was followed by the next without an answer, while the
+/// service answers other sockets.
+fn one_socket(account: &Account<'_>) -> Option<String> {
+    /// Look-ups wait that long for their turn at most.
+    const BETWEEN: u64 = 10_000_000;
+    let mut waits: Vec<_> = account.counted.iter().map(|counted| counted.wait).collect();
+    waits.sort_unstable_by_key(|wait| wait.begin);
+    let first = waits.first()?;
+    let is_of_it =
+        |wait: &&Slow| wait.socket() == first.socket() && wait.flow.protocol == Protocol::Udp;
+    let follow = |two: &[&Slow]| two[1].begin <= two[0].end.saturating_add(BETWEEN);
+    let is_deaf = waits.len() >= 3 && waits.iter().all(is_of_it) && waits.windows(2).all(follow);
+    let port = first.flow.local.port();
+    (is_deaf && account.answered_to_any >= ANSWERED).then(|| {
+        format!(
+            ": all are of one socket (local port {port}), which got no answer at all, while others \
+             did: a NAT, a load balancer or a firewall on the way sends it elsewhere (an old entry of \
+             its connection table), or drops it; a new socket may get answers"
+        )
+    })
+}
+
 /// A program of this host has the request.
 fn is_of_service(finding: &Finding) -> bool {
     finding.node.root() == Node::Service
@@ -180,6 +203,9 @@ fn fate(finding: &Finding, account: &Account<'_>, how: End) -> String {
         (_, Node::AnswerLoss | Node::DeliveryLoss) if only_large(account) => {
             format!(": {ONLY_LARGE}")
         }
+        (End::GivenUp | End::AskedAgain, Node::AnswerPeer) if one_socket(account).is_some() => {
+            one_socket(account).unwrap_or_default()
+        }
         (End::GivenUp | End::TimedOut, Node::AnswerLoss) if is_forgotten(finding, account) => {
             ": they were sent again, and never acknowledged, while others were answered: a firewall or \
              NAT on the way may forget idle connections (keep-alive)"
@@ -209,21 +235,15 @@ fn fate(finding: &Finding, account: &Account<'_>, how: End) -> String {
             ", as by a timeout of its own".to_owned()
         }
         (End::Refused, Node::ConnectPath | Node::Connect) => came_through(finding, account),
-        (End::Unreachable, _) if are_rejected(account) => {
-            ", within a moment, and others were answered there: a firewall on the way or at the host \
-             rejects them (ICMP), or the way there is gone"
-                .to_owned()
-        }
+        _ if are_rejected(account) => format!(": {}", Node::ConnectRejected.about().is),
         _ => String::new(),
     }
 }
 
-/// Return true for connects to hosts that answer others, which failed before a neighbour or a
-/// router could have given them up.
+/// Return true for connects to services that answer some of them by ICMP.
 fn are_rejected(account: &Account<'_>) -> bool {
-    const SOON: u64 = 500_000_000;
-    let longest = account.times().last().copied().unwrap_or(0);
-    account.root() == Some(Node::Connect) && account.host_answers && longest < SOON
+    let mut counted = account.counted.iter();
+    counted.all(|counted| counted.wait.seen.is_rejected)
 }
 
 /// Where a part of the connects is refused, or others are answered meanwhile, more may be so than
@@ -260,6 +280,7 @@ const fn failure(how: End) -> &'static str {
         End::ClosedByPeer => "met a connection that the peer closed",
         End::Reset => "met a connection that was reset",
         End::Refused => "were refused: nothing listens there, or a firewall rejects them",
+        End::Prohibited => "were told that the port is closed",
         End::Unreachable => "had no way there (unreachable)",
         End::Denied => {
             "were not let out by this host: a firewall or a policy forbids them, or a queue is full"
