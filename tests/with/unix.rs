@@ -22,8 +22,8 @@ while True:
     threading.Thread(target=serve, args=s.accept()[:1], daemon=True).start()
 ";
 
-/// Asks on three connections at once, once a file is there, and gives up once another one is; prints
-/// when the first question was asked and when the last one was given up, by CLOCK_MONOTONIC.
+/// Asks on three connections at once, once a file is there, and gives up once another one is.
+/// Prints when the first question was asked and when the last one was given up, by CLOCK_MONOTONIC.
 const ASKS_IN_VAIN: &str = "
 import os, socket, sys, threading, time
 path, go, ready, enough, name = sys.argv[1:]

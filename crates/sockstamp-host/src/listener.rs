@@ -45,8 +45,8 @@ pub struct Listeners {
     /// `ListenOverflows` of nstat(8) of each network namespace; none where it cannot be read.
     pub overflows: BTreeMap<NetnsInode, u64>,
     /// SYNs of each network namespace that found the queue of half-open handshakes full:
-    /// `TCPReqQFullDrop` and `TCPReqQFullDoCookies` of nstat(8). Without SYN cookies the kernel drops
-    /// them once three quarters are in use, and counts them as `ListenDrops` alone.
+    /// `TCPReqQFullDrop` and `TCPReqQFullDoCookies` of nstat(8). Without SYN cookies the kernel
+    /// drops them once three quarters are in use, and counts them as `ListenDrops` alone.
     pub refused: BTreeMap<NetnsInode, u64>,
 }
 

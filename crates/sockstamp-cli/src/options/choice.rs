@@ -49,8 +49,8 @@ impl Choice {
             && self.filter.as_ref().is_none_or(selects)
     }
 
-    /// A wait has no direction of its own: one of either is enough. A Unix socket has nothing that a
-    /// filter asks for.
+    /// A wait has no direction of its own: one of either is enough. A filter asks for nothing that
+    /// a Unix socket has.
     pub(crate) fn has_wait(&self, row: &Waited, process: Option<&Name>) -> bool {
         let wait = &row.wait;
         let selects = |filter: &Filter| {

@@ -1,6 +1,6 @@
-//! What a service sends unasked: lines of a chat, news, signs of life. Some of it comes to programs
-//! that have sent something since, at a time of their own or as a reply to the last of it, and looks
-//! like a late answer.
+//! What a service sends unasked: lines of a chat, news, signs of life. Some of it looks like a
+//! late answer: it comes to programs that have sent something since, at a time of their own or as a
+//! reply to the last of it.
 //!
 //! Pieces of an answer look alike on a connection. They fill segments, or have a pace, or their
 //! program asks again at once when it has the last of them.
@@ -159,7 +159,7 @@ mod tests {
     use crate::diagnosis::tests::{MS, answer, flow, summary};
     use crate::diagnosis::{Case, Diagnosis, Scope};
 
-    /// Six clients of a proxy are sent three things of so many bytes, after such times, which differ
+    /// Send six clients of a proxy three things of so many bytes, after such times, which differ
     /// from client to client. The first and the last look like answers, as a client sent something
     /// so long before.
     fn told(times: [u64; 3], asked: [u64; 2], bytes: u64) -> Diagnosis {
