@@ -167,7 +167,8 @@ fn is_missing(wait: &Slow, node: Node) -> bool {
         | Node::DeliveryOvertaken
         | Node::DeliveryUnheard
         | Node::ReadMissing => true,
-        Node::AnswerPeer | Node::RestPeer => wait.parts.of(node) >= TIMEOUT,
+        // TCP knows of a packet that this host's kernel drops on its way out, and tries again.
+        Node::AnswerPeer | Node::RestPeer | Node::DeliveryOther => wait.parts.of(node) >= TIMEOUT,
         _ => false,
     }
 }
@@ -241,11 +242,12 @@ pub(in crate::diagnosis) fn give_translated(waits: &mut [Slow], dropped: &[Dropp
 #[cfg(test)]
 mod tests {
     use sockstamp_model::clock::Timestamp;
+    use sockstamp_model::part::Part;
     use sockstamp_model::wait::{Evidence, Kind, Waits};
 
     use super::fixture::dropped;
     use super::*;
-    use crate::diagnosis::tests::{summary, wait};
+    use crate::diagnosis::tests::{flow, sent, summary, wait};
     use crate::diagnosis::{Case, Diagnosis, Scope};
 
     fn told_with(end: End, drops: Vec<Dropped>) -> Diagnosis {
@@ -332,6 +334,28 @@ mod tests {
         );
         let too_few = told_of("IP_RPFILTER", 1);
         assert!(!too_few.contains("kernel"), "{too_few}");
+    }
+
+    /// As of a rule of the output hook, which TCP is told of.
+    #[test]
+    fn data_that_tcp_tries_to_send_again_names_the_firewall_that_drops_it() {
+        let told = |lasted: u64, to: &str| {
+            let ends = flow("10.0.0.1:40000", "10.0.0.2:6379");
+            let mut case = Case::new(Scope::default());
+            for of in 0..4 {
+                case.message(&sent(ends, of * 900, Part::Other, lasted));
+            }
+            let from = "10.0.0.1:40000".parse().unwrap();
+            case.waits(&Waits {
+                dropped: vec![dropped(FIREWALL, from, to.parse().unwrap(), 4)],
+                ..Waits::default()
+            });
+            let first = case.diagnose(&summary()).findings.into_iter().next();
+            first.map(|finding| finding.node)
+        };
+        assert_eq!(told(250, "10.0.0.2:6379"), Some(Node::DeliveryFirewall));
+        assert_eq!(told(250, "10.0.0.3:6379"), Some(Node::DeliveryOther));
+        assert_eq!(told(90, "10.0.0.2:6379"), Some(Node::DeliveryOther));
     }
 
     #[test]
