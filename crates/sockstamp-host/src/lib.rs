@@ -30,5 +30,6 @@ pub mod quota;
 pub mod sessions;
 pub mod slept_for;
 mod sock_diag;
+pub mod syn_drops;
 pub mod unix;
 mod walk;

@@ -14,6 +14,7 @@ use crate::slept_for::{self, Line};
 use crate::sock_diag::{
     self, DROPS, Entry, INET_DIAG_INFO, INET_DIAG_SKMEMINFO, TCP_LISTEN, TCP_SYN_RECV,
 };
+use crate::syn_drops::{SynDrops, counter};
 
 /// A listening socket, as the kernel has it now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,9 +46,10 @@ pub struct Listeners {
     /// `ListenOverflows` of nstat(8) of each network namespace; none where it cannot be read.
     pub overflows: BTreeMap<NetnsInode, u64>,
     /// SYNs of each network namespace that found the queue of half-open handshakes full:
-    /// `TCPReqQFullDrop` and `TCPReqQFullDoCookies` of nstat(8). Without SYN cookies the kernel
-    /// drops them once three quarters are in use, and counts them as `ListenDrops` alone.
+    /// `TCPReqQFullDrop` and `TCPReqQFullDoCookies` of nstat(8).
     pub refused: BTreeMap<NetnsInode, u64>,
+    /// SYNs of each network namespace that were dropped although there was room.
+    pub others: BTreeMap<NetnsInode, SynDrops>,
 }
 
 /// Return the network namespace of a process, and the ports on which somebody listens there; none
@@ -140,53 +142,34 @@ pub fn half_open_at(local: SocketAddr, handshakes: &HalfOpen) -> (u32, u32) {
 pub fn all(only: &[NetnsInode]) -> Result<Listeners> {
     let mut all = Listeners::default();
     for (netns, found) in netns::in_each_of(&netns::files(), only, here) {
-        let (listeners, counters, has_cookies) = found??;
+        let (listeners, counters, others) = found??;
         let keyed = listeners.into_iter();
         all.each
             .extend(keyed.map(|(cookie, listener)| ((netns, cookie), listener)));
         let counter = |name| counter(&counters, name);
         all.overflows
             .extend(counter("ListenOverflows").map(|count| (netns, count)));
-        let refused = refused(&counters, has_cookies);
+        let refused = ["TCPReqQFullDrop", "TCPReqQFullDoCookies"].map(counter);
+        let refused = refused.into_iter().flatten().reduce(u64::wrapping_add);
         all.refused.extend(refused.map(|count| (netns, count)));
+        all.others.extend(others.map(|others| (netns, others)));
     }
     Ok(all)
-}
-
-/// Return the SYNs that found too many half-open handshakes: `tcp_conn_request()`,
-/// net/ipv4/tcp_input.c, v6.18. `ListenDrops` are those, too, and overflows of accept queues.
-fn refused(counters: &str, has_cookies: bool) -> Option<u64> {
-    let counter = |name| counter(counters, name);
-    if has_cookies {
-        let full = ["TCPReqQFullDrop", "TCPReqQFullDoCookies"].map(counter);
-        return full.into_iter().flatten().reduce(u64::wrapping_add);
-    }
-    let drops = counter("ListenDrops").zip(counter("ListenOverflows"));
-    drops.map(|(drops, overflows)| drops.wrapping_sub(overflows))
 }
 
 /// Listeners with their cookies.
 type Found = Vec<(u64, Listener)>;
 
-/// Return the listeners of the calling thread's network namespace, its counters, and whether it
-/// answers by SYN cookies; none, and that it does, where they cannot be read.
-fn here() -> Result<(Found, String, bool)> {
+/// Return the listeners of the calling thread's network namespace, and its counters; none of these
+/// where they cannot be read.
+fn here() -> Result<(Found, String, Option<SynDrops>)> {
     let mut found = Vec::new();
     sock_diag::each(&[TCP_LISTEN], INET_DIAG_SKMEMINFO, &mut |entry| {
         found.extend(listener(entry));
     })?;
-    let counters = fs::read_to_string("/proc/thread-self/net/netstat");
-    let cookies = fs::read_to_string("/proc/sys/net/ipv4/tcp_syncookies");
-    let has_cookies = cookies.map_or(true, |cookies| cookies.trim() != "0");
-    Ok((found, counters.unwrap_or_default(), has_cookies))
-}
-
-/// Find a counter in a line of values, which follows one of names: `netstat_seq_show()`,
-/// net/ipv4/proc.c, v6.18.
-fn counter(counters: &str, wanted: &str) -> Option<u64> {
-    let mut lines = counters.lines();
-    let place = lines.find_map(|names| names.split_whitespace().position(|name| name == wanted))?;
-    lines.next()?.split_whitespace().nth(place)?.parse().ok()
+    let counters = fs::read_to_string("/proc/thread-self/net/netstat").unwrap_or_default();
+    let others = SynDrops::here(&counters);
+    Ok((found, counters, others))
 }
 
 /// Return a listener with its cookie.
@@ -228,15 +211,6 @@ mod tests {
         assert_eq!(of().queue, 2);
         listening.accept().unwrap();
         assert_eq!(of().queue, 1);
-    }
-
-    #[test]
-    fn without_cookies_the_queue_of_handshakes_is_full_before_the_kernel_says_so() {
-        let counters = "TcpExt: ListenOverflows ListenDrops TCPReqQFullDoCookies TCPReqQFullDrop\n\
-                        TcpExt: 30 780 5 2\n";
-        assert_eq!(refused(counters, true), Some(7));
-        assert_eq!(refused(counters, false), Some(750));
-        assert_eq!(refused("", false), None);
     }
 
     #[test]

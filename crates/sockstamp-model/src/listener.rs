@@ -23,6 +23,8 @@ pub struct ListenerSummary {
     /// of handshakes that brought a RST, or no data where TCP_DEFER_ACCEPT waits for some. `None`
     /// if it cannot be known.
     pub overflowed: Option<u64>,
+    /// SYNs that it dropped because this host has no route back to their senders, at least.
+    pub unrouted: u64,
     /// Handshakes that peers begin and do not end, if they filled its queue.
     pub half_open: Option<HalfOpen>,
 }
@@ -30,8 +32,8 @@ pub struct ListenerSummary {
 /// Handshakes of a listener that wait for their end, where they were as many as may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct HalfOpen {
-    /// SYNs of its network namespace that found the queue full: they were dropped, or answered by
-    /// SYN cookies.
+    /// SYNs that found the queue full, of its network namespace, or as full as unknown peers may
+    /// make it without SYN cookies: they were dropped, or answered by these.
     pub refused: u64,
     /// Handshakes that wait for their end at the end of the measurement.
     pub count: u32,

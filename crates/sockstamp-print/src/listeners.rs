@@ -10,6 +10,7 @@ use std::path::Path;
 use sockstamp_bpf::Target;
 use sockstamp_host::listener::{self, Key, Listener, Listeners as Known};
 use sockstamp_host::netns;
+use sockstamp_host::syn_drops::SynDrops;
 use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie, canonical};
 use sockstamp_model::listener::{HalfOpen, ListenerSummary};
 use sockstamp_model::name::Name;
@@ -63,7 +64,8 @@ impl Listeners {
             limit: listener.limit,
             dropped: since.dropped(*key),
             overflowed: since.overflowed(*key),
-            half_open: since.half_open(key.0, listener),
+            unrouted: since.unrouted(*key),
+            half_open: since.half_open(*key, listener),
         });
         let mut listeners: Vec<_> = summaries
             .filter(|listener| {
@@ -126,6 +128,8 @@ struct Since {
     /// SYNs of a network namespace that found too many half-open handshakes, and those that it has
     /// now.
     half_open: BTreeMap<NetnsInode, (u64, listener::HalfOpen)>,
+    /// SYNs of a network namespace that were dropped although there was room.
+    others: BTreeMap<NetnsInode, SynDrops>,
 }
 
 impl Since {
@@ -144,27 +148,64 @@ impl Since {
             let before = before.overflows.get(netns)?;
             (!ended.contains(netns)).then_some((*netns, now.wrapping_sub(*before)))
         });
+        let others = now.others.iter().filter_map(|(netns, now)| {
+            let since = now.since(*before.others.get(netns)?);
+            (!ended.contains(netns) && since.roomy > 0).then_some((*netns, since))
+        });
+        let others: BTreeMap<NetnsInode, SynDrops> = others.collect();
         let refused = now.refused.iter().filter_map(|(netns, now)| {
             let refused = now.wrapping_sub(*before.refused.get(netns)?);
-            let handshakes = (refused > 0).then(|| listener::half_open(*netns))?;
+            let may_be_kept = others.get(netns).is_some_and(|of| of.reserve.is_some());
+            let handshakes = (refused > 0 || may_be_kept).then(|| listener::half_open(*netns))?;
             Some((*netns, (refused, handshakes.ok()?)))
         });
         Self {
             drops: drops.collect(),
             overflows: overflows.collect(),
             half_open: refused.collect(),
+            others,
         }
     }
 
     /// Return the half-open handshakes of a listener, where SYNs found too many of them.
-    fn half_open(&self, netns: NetnsInode, listener: &Listener) -> Option<HalfOpen> {
-        let (refused, handshakes) = self.half_open.get(&netns)?;
+    fn half_open(&self, of: Key, listener: &Listener) -> Option<HalfOpen> {
+        let (refused, handshakes) = self.half_open.get(&of.0)?;
         let (count, addresses) = listener::half_open_at(listener.local, handshakes);
-        (count > 0).then_some(HalfOpen {
-            refused: *refused,
+        let refused = refused + self.kept_out(of, count);
+        (count > 0 && refused > 0).then_some(HalfOpen {
+            refused,
             count,
             addresses,
         })
+    }
+
+    /// Return the SYNs that a listener dropped, for the half-open handshakes that it has, without a
+    /// full queue.
+    fn kept_out(&self, of: Key, count: u32) -> u64 {
+        let reserve = self.others.get(&of.0).and_then(|others| others.reserve);
+        match reserve.is_some_and(|reserve| count >= reserve) {
+            true => self.roomy(of).saturating_sub(self.unrouted(of)),
+            false => 0,
+        }
+    }
+
+    /// Return the SYNs that a listener dropped without a full queue, at least: others of the
+    /// namespace explain no more of them.
+    fn roomy(&self, of: Key) -> u64 {
+        let others = self.others.get(&of.0).map_or(0, |others| others.roomy);
+        let discarded = |key: Key| {
+            self.dropped(key)
+                .saturating_sub(self.overflowed(key).unwrap_or(0))
+        };
+        let there = self.drops.keys().filter(|key| key.0 == of.0 && **key != of);
+        let elsewhere: u64 = there.map(|key| discarded(*key)).sum();
+        others.saturating_sub(elsewhere).min(discarded(of))
+    }
+
+    /// Return the SYNs that a listener dropped for want of a route back, at least.
+    fn unrouted(&self, of: Key) -> u64 {
+        let unrouted = self.others.get(&of.0).map_or(0, |others| others.unrouted);
+        unrouted.min(self.roomy(of))
     }
 
     fn dropped(&self, of: Key) -> u64 {
@@ -245,7 +286,8 @@ pub fn lines(
             };
             let counts = [
                 ("overflowed", overflowed),
-                (others, listener.dropped - overflowed),
+                ("unrouted", listener.unrouted),
+                (others, listener.dropped - overflowed - listener.unrouted),
             ];
             for (what, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
                 item += &format!(" {what} {count}");
@@ -271,6 +313,7 @@ mod tests {
             limit: 1,
             dropped,
             overflowed: Some(dropped / 3),
+            unrouted: dropped / 9,
             half_open: None,
         }
     }
@@ -291,7 +334,7 @@ mod tests {
         );
         assert_eq!(
             printed(&[listener(80, 9)], 1),
-            " listeners: 0.0.0.0:80@blue queue 2 of 1 overflowed 3 discarded 6\n"
+            " listeners: 0.0.0.0:80@blue queue 2 of 1 overflowed 3 unrouted 1 discarded 5\n"
         );
         let many: Vec<_> = (0..7)
             .map(|port| listener(60_000 + port, 999_999))
@@ -377,6 +420,55 @@ mod tests {
             (since.dropped((here, 0)), since.overflowed((here, 0))),
             (40, None)
         );
+    }
+
+    #[test]
+    fn syns_that_found_room_were_dropped_for_routes_or_for_half_open_handshakes() {
+        let here = NetnsInode(7);
+        let of = |port| Listener {
+            local: ([10, 0, 0, 1], port).into(),
+            queue: 0,
+            limit: 1,
+            drops: 0,
+            inode: 1,
+            cgroup: 1,
+        };
+        let handshakes = |count| {
+            let one = |of: u8| (([10, 0, 0, 1], 80).into(), [10, 0, 0, of].into());
+            (0..count).map(one).collect()
+        };
+        let since = |drops: [u64; 2], unrouted, reserve, count| Since {
+            drops: (0..)
+                .zip(drops)
+                .map(|(cookie, drops)| ((here, cookie), drops))
+                .collect(),
+            overflows: BTreeMap::from([(here, 0)]),
+            half_open: BTreeMap::from([(here, (0, handshakes(count)))]),
+            others: BTreeMap::from([(
+                here,
+                SynDrops {
+                    roomy: 90,
+                    unrouted,
+                    reserve,
+                },
+            )]),
+        };
+        let told = |since: &Since| {
+            let half_open = since.half_open((here, 0), &of(80));
+            let refused = half_open.map(|found| (found.refused, found.count));
+            (since.unrouted((here, 0)), refused)
+        };
+        // A drop of a RST is none of those.
+        assert_eq!(told(&since([95, 0], 90, None, 0)), (90, None));
+        assert_eq!(told(&since([90, 0], 0, Some(12), 13)), (0, Some((90, 13))));
+        assert_eq!(
+            told(&since([90, 0], 50, Some(12), 13)),
+            (50, Some((40, 13)))
+        );
+        assert_eq!(told(&since([90, 0], 0, Some(12), 9)), (0, None));
+        assert_eq!(told(&since([90, 0], 0, None, 13)), (0, None));
+        // Another listener may have dropped them.
+        assert_eq!(told(&since([90, 80], 90, None, 0)), (10, None));
     }
 
     #[test]

@@ -222,10 +222,18 @@ tree! {
     };
     AcceptHalfOpen in Some(Accept), "accept.half_open" = Words {
         is: "a flood of SYNs, or the answers to them are lost",
-        proof: "SYNs found as many half-open handshakes as may be, by the kernel's count (without SYN cookies, three quarters of net.ipv4.tcp_max_syn_backlog); those of the listener and their addresses are looked at in the end.",
+        proof: "SYNs found as many half-open handshakes as may be, by the kernel's count; or, without SYN cookies, the listener dropped SYNs though no queue was full, and had three quarters of net.ipv4.tcp_max_syn_backlog in the end: the rest is for peers that the kernel knows. Those of the listener and their addresses are looked at in the end.",
         alike: "A flood of SYNs from false addresses, and clients whom the answers do not reach.",
-        check: "`nstat -az TcpExtTCPReqQFullDrop TcpExtTCPReqQFullDoCookies`, without cookies TcpExtListenDrops; `ss -nt state syn-recv`.",
+        check: "`nstat -az TcpExtTCPReqQFullDrop TcpExtTCPReqQFullDoCookies TcpExtListenDrops`; `ss -nt state syn-recv`.",
         cure: "SYN cookies (net.ipv4.tcp_syncookies=1); a filter before the service; a way back for the answers.",
+        next: "stat --by port --sort conn.accept",
+    };
+    AcceptUnrouted in Some(Accept), "accept.unrouted" = Words {
+        is: "this host has no route back to their senders",
+        proof: "The listener dropped SYNs though no queue was full (ListenDrops without ListenOverflows and TCPReqQFullDrop), and the kernel of its network namespace had no route for as many packets of its own (OutNoRoutes).",
+        alike: "A route that is gone or unreachable, a rule for it (ip rule), and another table of routes (VRF).",
+        check: "`ip route get CLIENT`; `nstat -az IpOutNoRoutes Ip6OutNoRoutes TcpExtListenDrops`; `tcpdump 'tcp[tcpflags] & tcp-syn != 0'`: the clients.",
+        cure: "A route back to the clients, as a default route.",
         next: "stat --by port --sort conn.accept",
     };
     AcceptFirewall in Some(Accept), "accept.firewall" = Words {

@@ -326,11 +326,12 @@ mod tests {
             limit: 1,
             dropped: 9,
             overflowed: Some(4),
+            unrouted: 3,
             half_open: None,
         });
         let expected = serde_json::json!([{
             "local": "0.0.0.0:80", "netns": 7, "queue": 2, "limit": 1, "dropped": 9, "overflowed": 4,
-            "half_open": null
+            "unrouted": 3, "half_open": null
         }]);
         assert_eq!(json(&summary)["listeners"], expected);
     }

@@ -25,7 +25,9 @@ pub(in crate::diagnosis) fn findings(
     waits: &[Slow],
 ) -> Vec<Finding> {
     let listeners = summary.listeners.iter();
-    let listeners = listeners.flat_map(|one| [queue(one), flood(one)].into_iter().flatten());
+    let listeners = listeners
+        .flat_map(|one| [queue(one), flood(one), unrouted(one)])
+        .flatten();
     let others = [
         dropped(summary),
         evicted(summary),
@@ -94,6 +96,19 @@ fn flood(listener: &ListenerSummary) -> Option<Finding> {
     let mut found = Finding::of_counts(node, Role::Serves, refused, lost, sentence);
     found.services.push(local);
     found.grade = Grade::Both;
+    Some(found)
+}
+
+/// The kernel cannot answer SYNs from where no route leads back to.
+fn unrouted(listener: &ListenerSummary) -> Option<Finding> {
+    let (count, local) = (listener.unrouted, listener.local);
+    if count < LEAST {
+        return None;
+    }
+    let node = Node::AcceptUnrouted;
+    let sentence = format!("{count} SYNs to {local} were dropped: {}", node.about().is);
+    let mut found = Finding::of_counts(node, Role::Serves, count, failures(count), sentence);
+    found.services.push(local);
     Some(found)
 }
 

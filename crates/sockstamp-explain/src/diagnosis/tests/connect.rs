@@ -125,6 +125,7 @@ fn only_what_found_a_queue_full_makes_it_full() {
         limit: 4,
         dropped: 7,
         overflowed,
+        unrouted: 0,
         half_open: None,
     };
     assert_eq!(full_queue(&listener(None)), None);
@@ -175,6 +176,7 @@ fn half_open_handshakes_are_no_full_accept_queue() {
             limit: 4,
             dropped: 90,
             overflowed: Some(0),
+            unrouted: 0,
             half_open,
         };
         let mut summary = summary();
@@ -197,6 +199,32 @@ fn half_open_handshakes_are_no_full_accept_queue() {
         "half-open handshakes fill the queue of 10.0.0.1:80, 64 from 60 addresses at the end: a \
          flood of SYNs, or the answers to them are lost: 90 SYNs found no room and were dropped, or \
          answered by SYN cookies"
+    );
+}
+
+/// As after a change of the network, whose default route is gone.
+#[test]
+fn answers_to_syns_without_a_route_are_a_finding() {
+    let told = |unrouted| {
+        let mut summary = summary();
+        summary.listeners.push(ListenerSummary {
+            local: "10.0.0.1:80".parse().unwrap(),
+            netns: NetnsInode(1),
+            queue: 0,
+            limit: 4,
+            dropped: unrouted,
+            overflowed: Some(0),
+            unrouted,
+            half_open: None,
+        });
+        let diagnosis = Case::new(Scope::default()).diagnose(&summary);
+        let mut findings = diagnosis.findings.into_iter();
+        findings.next().map(|finding| finding.sentence)
+    };
+    assert_eq!(told(2), None);
+    assert_eq!(
+        told(20).unwrap(),
+        "20 SYNs to 10.0.0.1:80 were dropped: this host has no route back to their senders"
     );
 }
 
