@@ -112,7 +112,7 @@ counted() {
 # agent: measure every message of the host, with the settings on standard input; $AGENT is the
 # process, $PORT where it serves
 agent() {
-	{ echo 'rate_cap = 1000000'; echo 'max_cost = "none"'; cat; echo "[target]"; echo "netns = \"$HOST\""; } >"$WORK/agent.toml"
+	{ echo 'sample = "1000000/s"'; echo 'max_cost = "none"'; cat; echo "[target]"; echo "netns = \"$HOST\""; } >"$WORK/agent.toml"
 	"${IN[@]}" "$SOCKSTAMP" agent --listen 127.0.0.1:0 --config "$WORK/agent.toml" \
 		>"$WORK/agent" 2>"$WORK/agent.err" & AGENT=$!; STARTED+=("$AGENT")
 	until_so 60 grep -q 'listening on' "$WORK/agent.err"

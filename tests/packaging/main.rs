@@ -166,9 +166,9 @@ fn the_debian_package_installs_upgrades_and_goes() {
         let document = root.path().join("usr/share/doc/sockstamp").join(document);
         assert!(document.exists(), "{}", document.display());
     }
-    fs::write(&settings, "rate_cap = 5\n").unwrap();
+    fs::write(&settings, "sample = \"5/s\"\n").unwrap();
     dpkg(root.path(), &["--install", package]);
-    assert_eq!(fs::read_to_string(&settings).unwrap(), "rate_cap = 5\n");
+    assert_eq!(fs::read_to_string(&settings).unwrap(), "sample = \"5/s\"\n");
 
     let kept = root.path().join("var/lib/sockstamp/recent");
     fs::create_dir_all(&kept).unwrap();

@@ -59,7 +59,7 @@ impl Agent {
     /// Measure every message of a host.
     pub fn of(host: &Host, more: &str) -> Agent {
         Agent::start(&format!(
-            "rate_cap = 1000000\nmax_cost = \"none\"\n{more}\n[target]\nnetns = \"{}\"",
+            "sample = \"1000000/s\"\nmax_cost = \"none\"\n{more}\n[target]\nnetns = \"{}\"",
             host.netns_name()
         ))
     }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use anyhow::Result;
-use sockstamp_bpf::{Ceiling, Options, Sampling};
+use sockstamp_bpf::{Ceiling, Options};
 use sockstamp_model::clock::Nanos;
 use sockstamp_run::target::{self, Target};
 
@@ -23,7 +23,7 @@ pub(crate) fn session_options(config: &Config) -> Result<Options> {
     };
     Ok(Options {
         target: target::resolve(&target)?,
-        sampling: Sampling::RateCap(config.rate_cap.get()),
+        sampling: config.sample.into(),
         max_cost: config.max_cost.0.map(|millionths| Ceiling {
             millionths,
             windows: true,

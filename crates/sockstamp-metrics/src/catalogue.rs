@@ -329,7 +329,7 @@ metrics! {
     ).by(&["result"]);
     RATE_CAP = gauge(
         "sockstamp_rate_cap",
-        "Messages measured per second, flow and direction; lower than rate_cap if measuring would otherwise cost more than max_cost.",
+        "Messages measured per second, flow and direction; lower than sample of the settings if measuring would otherwise cost more than max_cost.",
     );
     WINDOWS = counter(
         "sockstamp_windows",

@@ -13,6 +13,7 @@
 //! | [`process_names`] | the names of processes |
 //! | [`directory`] | directories that nobody else can change |
 //! | [`max_cost`] | the part of a core that measuring may cost |
+//! | [`sample`] | the messages that are measured |
 //! | [`duration`], [`utc`] | times as users write them, and as files are named by them |
 //! | [`escape`] | the ways out for text that others may have chosen |
 //!
@@ -31,6 +32,7 @@ pub mod escape;
 pub mod life;
 pub mod max_cost;
 pub mod process_names;
+pub mod sample;
 pub mod session;
 pub mod signals;
 pub mod stall;

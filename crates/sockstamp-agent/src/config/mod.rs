@@ -1,6 +1,6 @@
 //! The configuration file.
 
-mod fields;
+pub(crate) mod fields;
 mod hindsight;
 mod otlp;
 mod place;
@@ -21,6 +21,7 @@ use sockstamp_model::filter::Filter;
 use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_run::escape::complain;
 use sockstamp_run::max_cost::MaxCost;
+use sockstamp_run::sample::Sample;
 
 use crate::files;
 use crate::rules::Rule;
@@ -29,7 +30,8 @@ use crate::values::listen::listen;
 use crate::values::{seconds, some_duration, up_to_an_hour};
 
 use fields::{
-    comms, cost, expiry, filter, groups, labels, memory, name, percent, series, sockets, targets,
+    as_text, comms, cost, expiry, filter, groups, labels, memory, name, sample, series, sockets,
+    targets,
 };
 use place::{Setting, key_at, located, place_of};
 
@@ -55,10 +57,11 @@ pub(crate) struct Config {
     /// The labels of series.
     #[serde(deserialize_with = "labels")]
     pub(crate) by: Vec<Label>,
-    /// Messages measured per second, flow and direction.
-    pub(crate) rate_cap: NonZeroU32,
+    /// The messages that are measured.
+    #[serde(deserialize_with = "sample", serialize_with = "as_text")]
+    pub(crate) sample: Sample,
     /// The part of one core that measuring may cost.
-    #[serde(deserialize_with = "cost", serialize_with = "percent")]
+    #[serde(deserialize_with = "cost", serialize_with = "as_text")]
     pub(crate) max_cost: MaxCost,
     /// Connections and UDP sockets measured at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,7 +116,7 @@ impl Default for Config {
             by: [Dimension::Container, Dimension::Proto]
                 .map(Label::Dimension)
                 .to_vec(),
-            rate_cap: NonZeroU32::new(100).unwrap_or(NonZeroU32::MIN),
+            sample: Sample::default(),
             max_cost: MaxCost::ONE_PERCENT,
             max_flows: None,
             max_memory: 256,
@@ -207,14 +210,17 @@ impl Default for ProbeTable {
 }
 
 /// Settings that have another name now.
-const RENAMED: [(&str, &str); 1] = [("slower_than", "slow")];
+const RENAMED: [(&str, &str); 2] = [
+    ("slower_than", "slow now"),
+    ("rate_cap", "sample now: write sample = \"100/s\""),
+];
 
 /// Return the name that an unknown setting has now, if it had another one before.
 fn renamed(message: &str) -> Option<String> {
     let unknown = message.strip_prefix("unknown field `")?;
     let is_it = |(before, _): &&(&str, &str)| unknown.starts_with(&format!("{before}`"));
     let (before, now) = RENAMED.iter().find(is_it)?;
-    Some(format!("{before} is called {now} now"))
+    Some(format!("{before} is called {now}"))
 }
 
 impl Config {
@@ -395,7 +401,7 @@ mod tests {
         let text = r#"
             listen = "[::1]:0"
             by = ["container", "comm", "port", "image", "node"]
-            rate_cap = 10
+            sample = "1/8"
             max_cost = "0.5%"
             expire = "1.5m"
             [target]
@@ -430,7 +436,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_by_line_and_column() {
-        assert_eq!(refusal("\nrate_cap = 0\n").split(": ").next(), Some("2:12"));
+        assert_eq!(refusal("\nsample = 0\n").split(": ").next(), Some("2:10"));
         assert!(refusal("a = 1").starts_with("1:1: unknown field `a`, expected "));
         assert!(refusal("[target]\ncolour = 1").starts_with("2:1: unknown field `colour`"));
         assert!(refusal("by = [\"pid\"]").contains("pid would make series without end"));
@@ -496,6 +502,26 @@ mod tests {
         assert_eq!(
             refusal("[otlp]\nendpoint = \"http://a\"\nslower_than = \"1s\""),
             "3:1: slower_than is called slow now"
+        );
+        for (text, place) in [
+            ("rate_cap = 5", "1:1"),
+            ("[[rule]]\nmatch = { port = 80 }\nrate_cap = 5", "3:1"),
+        ] {
+            assert_eq!(
+                refusal(text),
+                format!("{place}: rate_cap is called sample now: write sample = \"100/s\"")
+            );
+        }
+        for sample in ["all", "100/s", "1/8", "2^16"] {
+            let config = Config::parse(&format!("sample = \"{sample}\"")).unwrap();
+            assert_eq!(config.sample.to_string(), sample);
+        }
+        let bare = refusal("sample = 100");
+        assert!(bare.ends_with("sample: write 100/s or 1/100"), "{bare}");
+        let of_rule = refusal("[[rule]]\nmatch = { port = 80 }\nsample = \"all\"");
+        assert!(
+            of_rule.ends_with("a rule is N/s, such as \"100/s\""),
+            "{of_rule}"
         );
         assert!(refusal("[probe]\ninterval = \"0.5s\"").starts_with("2:12: "));
         assert!(refusal("[probe]\nmax_targets = 0").contains("1 to 10000"));

@@ -66,7 +66,6 @@ mod tests {
     fn settings_are_refused_in_their_own_words() {
         for (text, told) in [
             ("max_memory = \"256M\"", "a number, without quotes and unit"),
-            ("rate_cap = \"100/s\"", "a number, without quotes and unit"),
             ("expire = 300", "as in \"300s\""),
             ("udp = \"no\"", "true or false, without quotes"),
             ("by = \"comm\"", "a list, as in [\"a\", \"b\"]"),

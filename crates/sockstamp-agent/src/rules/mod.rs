@@ -24,6 +24,7 @@ use sockstamp_model::group::{Dimension, GroupKey};
 use sockstamp_model::name::Name;
 
 use self::labels::{Detail, Label};
+use crate::config::fields::{per_second, rate};
 use crate::names::Names;
 use crate::values::{parsed, some_duration};
 
@@ -40,8 +41,13 @@ pub(crate) struct Rule {
     )]
     labels: BTreeMap<String, String>,
     /// Messages measured per second, flow and direction.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    rate_cap: Option<NonZeroU32>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "rate",
+        serialize_with = "per_second"
+    )]
+    sample: Option<NonZeroU32>,
     /// Hand over each message that was slower, regardless of other settings.
     #[serde(
         default,
@@ -65,8 +71,7 @@ impl Rule {
         match rule {
             Some(Self { off: true, .. }) => GroupCap::Off,
             Some(Self {
-                rate_cap: Some(cap),
-                ..
+                sample: Some(cap), ..
             }) => GroupCap::Rate(*cap),
             _ => GroupCap::Common,
         }
@@ -589,7 +594,7 @@ mod tests {
             off = true
             [[rule]]
             match = { port = 443 }
-            rate_cap = 5
+            sample = "5/s"
             slow = "20ms"
         "#;
         let config: Config = toml::from_str(config).unwrap();

@@ -33,10 +33,13 @@ fn check(settings: &str) -> (bool, String) {
 
 #[test]
 fn a_file_is_checked_without_starting() {
-    assert_eq!(check("rate_cap = 5\n"), (true, "FILE: good\n".to_owned()));
+    assert_eq!(
+        check("sample = \"5/s\"\n"),
+        (true, "FILE: good\n".to_owned())
+    );
     for (wrong, reason) in [
         (
-            "rate_cap = 5\n\n[target]\nfilter = \"tcp port\"\n",
+            "sample = \"5/s\"\n\n[target]\nfilter = \"tcp port\"\n",
             "4:10: filter, column 9: expected ",
         ),
         ("ratecap = 5\n", "1:1: unknown field `ratecap`"),
@@ -182,7 +185,7 @@ fn a_refused_file_changes_nothing() {
     let agent = Agent::of(&host, "");
     let sent = |scrape: &Scrape| scrape.sum("sockstamp_messages_total", &["direction=\"tx\""]);
     let said = agent.reload(&format!(
-        "rate_cap = 7\n[target]\nnetns = \"{}\"\nfilter = \"port 1\"\n\
+        "sample = \"7/s\"\n[target]\nnetns = \"{}\"\nfilter = \"port 1\"\n\
          [otlp]\nendpoint = \"http://127.0.0.1:1\"\ntoken_file = \"/nowhere\"",
         host.netns_name()
     ));
@@ -192,7 +195,7 @@ fn a_refused_file_changes_nothing() {
     );
     talk(&host, 5, Duration::ZERO);
     assert_eq!(sent(&agent.scrape()), 10.0);
-    assert!(agent.get("/config").contains("rate_cap = 1000000"));
+    assert!(agent.get("/config").contains("sample = \"1000000/s\""));
 }
 
 /// A client counts its own messages while sessions replace each other. A message that ends while
@@ -219,7 +222,7 @@ fn reloads_under_load_lose_no_message() {
         for number in 0..RELOADS {
             let before = sent.load(Ordering::Relaxed);
             let said = agent.reload(&format!(
-                "rate_cap = {}\nmax_cost = \"none\"\n[probe]\nenabled = false\n[target]\nnetns = \"{}\"",
+                "sample = \"{}/s\"\nmax_cost = \"none\"\n[probe]\nenabled = false\n[target]\nnetns = \"{}\"",
                 2_000_000 + number,
                 host.netns_name()
             ));
@@ -262,7 +265,7 @@ fn settings_are_read_again_or_stay_as_they_were() {
     );
 
     for (wrong, reason) in [
-        ("rate_cap = \"x\"".to_owned(), "agent.toml:1:12: "),
+        ("sample = \"x\"".to_owned(), "agent.toml:1:10: "),
         (
             "[target]\nnetns = \"no-such-namespace\"".to_owned(),
             "no-such-namespace",
@@ -280,7 +283,7 @@ fn settings_are_read_again_or_stay_as_they_were() {
         20.0
     );
 
-    let said = agent.reload(&format!("rate_cap = 2000000\n{target}"));
+    let said = agent.reload(&format!("sample = \"2000000/s\"\n{target}"));
     assert!(said.contains("read again"), "{said}");
     assert!(agent.get("/config").contains("2000000"));
     assert_eq!(

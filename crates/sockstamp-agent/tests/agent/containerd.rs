@@ -86,7 +86,7 @@ fn a_real_containerd_tells_the_names_of_its_containers() {
         scope.spawn(|| serve(&listener, &stop));
         let containerd = Containerd::start(address.port());
         let agent = Agent::start(&format!(
-            "rate_cap = 1000000\nmax_cost = \"none\"\n\
+            "sample = \"1000000/s\"\nmax_cost = \"none\"\n\
              by = [\"container\", \"container_name\", \"image\", \"pod\", \"namespace\"]\n\
              runtime_sockets = [\"{}/containerd.sock\"]\n\
              [probe]\nenabled = false\n[target]\nfilter = \"tcp port {}\"",

@@ -102,7 +102,7 @@ fn a_recording_continues_through_reloads() {
         talk(&host, 50, Duration::ZERO);
         let kept = settings(directory.path(), &format!("keep = \"{}s\"", rate / 10_000));
         let said = agent.reload(&format!(
-            "rate_cap = {rate}\nmax_cost = \"none\"\n{kept}\n[target]\nnetns = \"{}\"",
+            "sample = \"{rate}/s\"\nmax_cost = \"none\"\n{kept}\n[target]\nnetns = \"{}\"",
             host.netns_name()
         ));
         assert!(said.contains("read again"), "{said}");

@@ -139,7 +139,7 @@ fn the_system_calls_of_the_unit_are_enough_for_all_that_it_does() {
     command.args([script, of_unit("SystemCallFilter"), "setpriv"]);
     let settings = |rate: u32| {
         format!(
-            "rate_cap = {rate}\nmax_cost = \"none\"\n\
+            "sample = \"{rate}/s\"\nmax_cost = \"none\"\n\
              by = [\"container_name\", \"interface\", \"netns\"]\n\
              [page]\nslow = \"1ms\"\n\
              [hindsight]\ndirectory = {:?}\nmin_free = 1\n\
@@ -174,7 +174,7 @@ fn an_interface_of_another_namespace_has_one_name_also_after_a_reload() {
     let host = Host::new("named").unwrap();
     let settings = |rate: u32| {
         format!(
-            "rate_cap = {rate}\nmax_cost = \"none\"\nudp = {}\nby = [\"interface\"]\n\
+            "sample = \"{rate}/s\"\nmax_cost = \"none\"\nudp = {}\nby = [\"interface\"]\n\
              [target]\nnetns = {:?}",
             rate > 1000,
             host.netns_name()
@@ -219,7 +219,7 @@ fn a_target_that_starts_again_is_measured_again() {
     drop(cgroup);
     // Settings can be changed meanwhile; another cgroup that is not there is refused.
     let settings =
-        |rest: &str| format!("max_cost = \"none\"\nrate_cap = 50\n[target]\ncgroup = {rest}");
+        |rest: &str| format!("max_cost = \"none\"\nsample = \"50/s\"\n[target]\ncgroup = {rest}");
     let said = agent.reload(&settings("\"/nowhere\""));
     assert!(said.contains("is unchanged"), "{said}");
     let said = agent.reload(&settings(&format!("{path:?}")));

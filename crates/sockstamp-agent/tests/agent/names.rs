@@ -124,7 +124,7 @@ fn series_have_the_names_that_runtimes_keep() {
         .map(|path| Container::start(&host, &top, path))
         .collect();
     let settings = format!(
-        "rate_cap = 1000000\nmax_cost = \"none\"\nexpire = \"10s\"\n\
+        "sample = \"1000000/s\"\nmax_cost = \"none\"\nexpire = \"10s\"\n\
          by = [\"container_name\", \"image\", \"pod\", \"namespace\", \"node\"]\n\
          [probe]\nenabled = false\n[target]\nnetns = \"{}\"\n\
          [[rule]]\nmatch = {{ image = \"nginx:*\" }}\nlabels = {{ team = \"web\" }}\n\

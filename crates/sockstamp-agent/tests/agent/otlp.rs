@@ -246,7 +246,7 @@ fn have_a_receiver_that_hangs() -> Result<(), String> {
     let reloading = Instant::now();
     let netns = host.netns_name();
     let said = agent.reload(&format!(
-        "rate_cap = 1000000\nmax_cost = \"none\"\n[target]\nnetns = \"{netns}\""
+        "sample = \"1000000/s\"\nmax_cost = \"none\"\n[target]\nnetns = \"{netns}\""
     ));
     assert!(said.contains("read again"), "{said}");
     soon("a reload", reloading, 4)?;

@@ -53,7 +53,7 @@ fn a_browser_with_the_token_shows_what_makes_messages_slow() {
     let token = directory.path().join("token");
     fs::write(&token, "secret\n").unwrap();
     let agent = Agent::start(&format!(
-        "rate_cap = 1000000\nmax_cost = \"none\"\ntoken_file = {token:?}\n[page]\nslow = \"50ms\"\n\
+        "sample = \"1000000/s\"\nmax_cost = \"none\"\ntoken_file = {token:?}\n[page]\nslow = \"50ms\"\n\
          [hindsight]\ndirectory = {:?}\nmin_free = 1\n[target]\nnetns = \"{}\"",
         directory.path(),
         host.netns_name()
@@ -257,7 +257,7 @@ fn slow_messages_are_drawn_with_their_stages() {
     );
     // With other settings, messages that are not slow enough disappear.
     let said = agent.reload(&format!(
-        "rate_cap = 1000000\nmax_cost = \"none\"\n[page]\nslow = \"5m\"\n[target]\nnetns = \"{}\"",
+        "sample = \"1000000/s\"\nmax_cost = \"none\"\n[page]\nslow = \"5m\"\n[target]\nnetns = \"{}\"",
         host.netns_name()
     ));
     assert!(said.contains("read again"), "{said}");

@@ -103,7 +103,7 @@ fn groups_that_are_off_are_not_measured_and_have_no_series() {
     // Without the rule, the service is measured again.
     let netns = host.netns_name();
     let said = agent.reload(&format!(
-        "rate_cap = 1000000\nmax_cost = \"none\"\nby = [\"port\"]\n[target]\nnetns = \"{netns}\""
+        "sample = \"1000000/s\"\nmax_cost = \"none\"\nby = [\"port\"]\n[target]\nnetns = \"{netns}\""
     ));
     assert!(said.contains("read again"), "{said}");
     off.introduce();
@@ -126,7 +126,8 @@ fn cap_one_group() -> Result<(), String> {
     let host = Host::new("rules").unwrap();
     let [mut capped, mut free] = [9001, 9002].map(|port| Service::new(&host, port));
     let port = &capped.port;
-    let rule = format!("by = [\"port\"]\n[[rule]]\nmatch = {{ port = {port} }}\nrate_cap = {CAP}");
+    let rule =
+        format!("by = [\"port\"]\n[[rule]]\nmatch = {{ port = {port} }}\nsample = \"{CAP}/s\"");
     let agent = Agent::of(&host, &rule);
     capped.introduce();
     let before = agent.scrape();

@@ -159,7 +159,7 @@ fn other_paths_answer_too() {
     let agent = Agent::of(&host, "");
     assert_eq!(agent.get("/healthz"), "ok\n");
     assert_eq!(agent.get("/readyz"), "ready\n");
-    assert!(agent.get("/config").contains("rate_cap = 1000000\n"));
+    assert!(agent.get("/config").contains("sample = \"1000000/s\"\n"));
     let (head, plain) = exchange(agent.address, "/metrics", "");
     assert!(head.contains("text/plain; version=0.0.4"), "{head}");
     assert!(
