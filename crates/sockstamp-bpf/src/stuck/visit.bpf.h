@@ -91,31 +91,47 @@ static __always_inline bool stuck_may_be_waited_on(const struct tcp_sock *tp, co
 	return false;
 }
 
-static __always_inline bool stuck_selected(const struct sock *sk)
+/* Return the connection that has waited longest for accept(), if there is one. */
+static __always_inline const struct tcp_sock *stuck_unaccepted(const struct tcp_sock *tp)
 {
+	const struct request_sock *oldest = (const struct request_sock *)word_at(
+		&tp->inet_conn.icsk_accept_queue.rskq_accept_head);
+
+	return oldest ? (const struct tcp_sock *)word_at(&oldest->sk) : NULL;
+}
+
+/* A listener has no route: the connection that waits there has. */
+static __always_inline bool stuck_routed(const struct sock *sk)
+{
+	const struct net_device *device = NULL;
 	const struct dst_entry *route;
 
+	if (sk->__sk_common.skc_state == TCP_LISTEN)
+		sk = (const struct sock *)stuck_unaccepted((const struct tcp_sock *)sk);
+	if (!sk)
+		return false;
+	route = kernel_read(sk, struct sock, sk_dst_cache);
+	if (!route)
+		return false;
+	bpf_core_read(&device, sizeof(device), &route->dev);
+	return device && kernel_read(device, struct net_device, ifindex) == setting_interface;
+}
+
+static __always_inline bool stuck_selected(const struct sock *sk)
+{
 	if (!netns_selected(sk) || !filter_flow(sk))
 		return false;
-	if (setting_interface) {
-		route = sk->sk_dst_cache;
-		if (!route || route->dev->ifindex != setting_interface)
-			return false;
-	}
+	if (setting_interface && !stuck_routed(sk))
+		return false;
 	return !setting_cgroup || cgroup_selected(sk);
 }
 
 /* Note when the oldest connection was established: tcp_create_openreq_child() sets lsndtime. */
 static __always_inline void stuck_listener(struct stuck_socket *found, const struct tcp_sock *tp)
 {
-	const struct request_sock *oldest = (const struct request_sock *)word_at(
-		&tp->inet_conn.icsk_accept_queue.rskq_accept_head);
-	const struct tcp_sock *child;
+	const struct tcp_sock *child = stuck_unaccepted(tp);
 
 	found->backlog = kernel_read((const struct sock *)tp, struct sock, sk_ack_backlog);
-	if (!oldest)
-		return;
-	child = (const struct tcp_sock *)word_at(&oldest->sk);
 	if (child)
 		found->oldest_ago = wait_since_jiffy(kernel_read(child, struct tcp_sock, lsndtime));
 }
