@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
@@ -22,8 +22,9 @@ use sockstamp_print::listing::{doubtful, lines, listed, listed_unix, namespaces}
 use sockstamp_print::open_waits::{self, Places};
 use sockstamp_print::output::{self, Format};
 use sockstamp_print::peers::Peers;
-use sockstamp_run::escape;
+use sockstamp_run::escape::{self, complain};
 use sockstamp_run::life::Life;
+use sockstamp_run::target::names_without_process;
 
 use crate::recordings::Recordings;
 pub use options::Options;
@@ -40,11 +41,28 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         return recorded::run(&recordings, options);
     }
     let mut output = options.output.open(Stream::Output)?;
-    let mut stuck = Stuck::start(&options.source.target.resolve()?)?;
+    let target = options.source.target.resolve()?;
+    tell_nameless(&target.comms, options.fail)?;
+    let mut stuck = Stuck::start(&target)?;
     match options.watch {
         true => watch(options, &mut stuck, &mut *output),
         false => once(options, &mut stuck, &mut *output),
     }
+}
+
+/// Report names that no process has. Nothing waits then: `--fail` would pass a typing error.
+fn tell_nameless(comms: &[String], fails: bool) -> Result<()> {
+    let nameless = names_without_process(comms);
+    if fails && !comms.is_empty() && nameless.len() == comms.len() {
+        bail!(
+            "no process is named {}: nothing is looked at",
+            nameless.join(" or ")
+        );
+    }
+    for name in nameless {
+        complain(format_args!("no process is named {name}"));
+    }
+    Ok(())
 }
 
 fn once(options: &Options, stuck: &mut Stuck, output: &mut dyn Write) -> Result<ExitCode> {
