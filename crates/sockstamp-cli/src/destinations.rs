@@ -9,9 +9,11 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, Error};
 use sockstamp_run::escape::quoted;
 
+use crate::recordings::identity;
+
 /// Subcommands whose `-o` names a file for what they print.
-const PRINTING: [&str; 7] = [
-    "stat", "stuck", "trace", "explain", "report", "diff", "doctor",
+const PRINTING: [&str; 8] = [
+    "stat", "stuck", "trace", "explain", "report", "diff", "doctor", "ping",
 ];
 /// Subcommands whose `-o` names a file for what they record.
 const RECORDING: [&str; 2] = ["record", "pcap"];
@@ -36,6 +38,9 @@ pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<(), Error
     let told = matches.subcommand().and_then(|(name, matches)| {
         let output = typed(matches, "output").or_else(|| typed(matches, "write"))?;
         let subcommand = command.find_subcommand(name)?;
+        if let Some(told) = of_command(matches, output) {
+            return Some(told);
+        }
         match name {
             _ if PRINTING.contains(&name) => of_format(subcommand, matches, output),
             _ if RECORDING.contains(&name) => of_kind(name, output).or_else(|| of_time(output)),
@@ -52,6 +57,18 @@ pub(crate) fn check(command: &Command, matches: &ArgMatches) -> Result<(), Error
 /// Return the value of an option, if the subcommand has that option and it was given.
 fn typed<'a>(matches: &'a ArgMatches, option: &str) -> Option<&'a OsStr> {
     matches.try_get_raw(option).ok()??.next()
+}
+
+/// Return what to type for a file of the command that is measured, as its script: the output would
+/// replace it.
+fn of_command(matches: &ArgMatches, output: &OsStr) -> Option<String> {
+    let file = identity(Path::new(output))?;
+    let mut words = matches.try_get_raw("command").ok()??;
+    words.find(|word| identity(Path::new(word)) == Some(file))?;
+    Some(format!(
+        "{} is a file of the command: write to another file",
+        quoted(&output.to_string_lossy())
+    ))
 }
 
 /// Return what to type for a format behind `-o`, or for a file with the extension of another
@@ -148,6 +165,11 @@ mod tests {
             ("report -o csv a", "csv is a format: write --format csv"),
             ("stuck -o wide", "the formats here are text and json"),
             ("trace -o csv", "the formats here are text and json"),
+            ("ping ::1 -o json", "json is a format: write --format json"),
+            (
+                "ping ::1 -o csv",
+                "csv is a format: the formats here are text and json",
+            ),
         ] {
             let line = of(words).unwrap_or_default();
             assert!(line.ends_with(told), "{words}: {line}");
@@ -158,6 +180,22 @@ mod tests {
             "export --perfetto -o json a",
         ] {
             assert_eq!(of(words), None, "{words}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_the_command_is_not_written_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let [script, other] = ["a.py", "out"].map(|name| directory.path().join(name));
+        std::fs::write(&script, "pass").unwrap();
+        let [script, other] = [&script, &other].map(|path| path.display().to_string());
+        for begin in ["pcap -w", "stat -o", "trace -o", "explain -o", "record -o"] {
+            let told = of(&format!("{begin} {script} -- python3 {script}")).unwrap_or_default();
+            assert!(
+                told.ends_with("a file of the command: write to another file"),
+                "{begin}: {told}"
+            );
+            assert_eq!(of(&format!("{begin} {other} -- python3 {script}")), None);
         }
     }
 

@@ -169,12 +169,38 @@ fn recordings_of_other_hours_are_not_joined() {
         message.seq_end = message.seq_end.wrapping_add(1 << 30);
     }
     let paths = two_recordings::write(directory.path(), &rows);
+    let before = ["lives", "clocks"].map(|name| directory.path().join(name));
+    for path in &before {
+        std::fs::write(path, "of yesterday").unwrap();
+    }
+    let new = directory.path().join("new.parquet");
     let mut command = Command::new(with::sockstamp());
-    let output = command.arg("join").args(paths).output().unwrap();
+    command.arg("join").args(paths);
+    command.arg("--lives").arg(&before[0]).arg("--clocks").arg(&before[1]);
+    let output = command.arg("-o").arg(&new).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{errors}");
     let told = "nothing was joined: by their hosts' clocks, the first is of ";
     assert!(errors.contains(told), "{errors}");
+    for path in before {
+        assert_eq!(std::fs::read(path).unwrap(), b"of yesterday");
+    }
+    assert!(!new.exists());
+}
+
+#[test]
+fn a_recording_of_lives_takes_a_new_file() {
+    let directory = tempdir().unwrap();
+    let paths = two_recordings::write(directory.path(), &two_recordings::rows(SLOW));
+    let script = directory.path().join("client.py");
+    std::fs::write(&script, "pass").unwrap();
+    let mut command = Command::new(with::sockstamp());
+    let output = command.arg("join").args(paths).arg("-o").arg(&script);
+    let output = output.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("client.py exists: name another"), "{errors}");
+    assert_eq!(std::fs::read(script).unwrap(), b"pass");
 }
 
 /// A row may follow a later one by at most the seconds that a row group spans.

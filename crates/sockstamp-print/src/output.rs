@@ -12,7 +12,15 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
 /// The first bytes of a Parquet file.
-const PARQUET: &[u8; 4] = b"PAR1";
+const PARQUET: [u8; 4] = *b"PAR1";
+/// The first bytes of a file of pcapng, and of pcap in either order of bytes.
+const CAPTURES: [[u8; 4]; 5] = [
+    [0x0a, 0x0d, 0x0d, 0x0a],
+    [0xa1, 0xb2, 0xc3, 0xd4],
+    [0xd4, 0xc3, 0xb2, 0xa1],
+    [0xa1, 0xb2, 0x3c, 0x4d],
+    [0x4d, 0x3c, 0xb2, 0xa1],
+];
 
 /// Output formats of a report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -88,12 +96,12 @@ pub fn is_stdout(path: &Path) -> bool {
 }
 
 /// Open the file that `-o` names, or standard output by `-`. An earlier file keeps its content
-/// until something is written; a recording is refused.
+/// until something is written; a recording and a capture are refused.
 pub fn create(path: &Path) -> Result<Box<dyn Write>> {
     if is_stdout(path) {
         return Ok(Box::new(BufWriter::new(io::stdout())));
     }
-    refuse_recording(path)?;
+    refuse_measured(path)?;
     let destination = Destination::open(path);
     let destination = destination.with_context(|| format!("cannot write {}", path.display()))?;
     Ok(Box::new(BufWriter::new(destination)))
@@ -181,22 +189,53 @@ pub fn create_beside(path: &Path, read: &[PathBuf]) -> Result<Box<dyn Write>> {
     create(path)
 }
 
-/// Refuse to write over a recording: it is easily confused with an output, and nothing brings it
-/// back.
-fn refuse_recording(path: &Path) -> Result<()> {
+/// Refuse to write over what was measured: it is easily confused with an output, and nothing brings
+/// it back.
+fn refuse_measured(path: &Path) -> Result<()> {
+    let kind = match first_bytes(path) {
+        Some(PARQUET) => "a Parquet file, as recordings are",
+        Some(begin) if CAPTURES.contains(&begin) => "a capture of packets",
+        _ => return Ok(()),
+    };
+    bail!("{} is {kind}: name another file", path.display());
+}
+
+/// Return true for a file of pcap or pcapng.
+pub fn is_capture(path: &Path) -> bool {
+    first_bytes(path).is_some_and(|begin| CAPTURES.contains(&begin))
+}
+
+/// Return true for a file that begins as Parquet does.
+pub fn is_parquet(path: &Path) -> bool {
+    first_bytes(path) == Some(PARQUET)
+}
+
+/// Return what a regular file begins with.
+fn first_bytes(path: &Path) -> Option<[u8; 4]> {
     // To open a pipe is to wait for its other end.
-    if !path.metadata().is_ok_and(|there| there.is_file()) {
-        return Ok(());
-    }
-    let mut begin = [0; PARQUET.len()];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut begin));
-    if read.is_ok() && begin == *PARQUET {
-        bail!(
-            "{} is a Parquet file, as recordings are: name another, or remove it",
-            path.display()
-        );
+    let is_file = path.metadata().is_ok_and(|there| there.is_file());
+    let mut file = is_file.then(|| File::open(path))?.ok()?;
+    let mut begin = [0; 4];
+    file.read_exact(&mut begin).ok()?;
+    Some(begin)
+}
+
+/// Refuse a file that exists and holds something: what is no text takes a name of its own.
+fn refuse_there(path: &Path) -> Result<()> {
+    let holds_something = path
+        .metadata()
+        .is_ok_and(|there| there.is_file() && there.len() > 0);
+    if holds_something {
+        bail!("{} exists: name another, or remove it", path.display());
     }
     Ok(())
+}
+
+/// Open a file for what is no text, or standard output by `-`: only a new or an empty one.
+pub fn create_new(path: &Path) -> Result<Box<dyn Write>> {
+    refuse_measured(path)?;
+    refuse_there(path)?;
+    create(path)
 }
 
 fn refuse_if_read(path: &Path, read: &[PathBuf]) -> Result<()> {
@@ -219,7 +258,7 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// Begin, but refuse to write over a file that is read, and over a recording.
+    /// Begin, but refuse to write over a file that is read, a recording and a capture.
     pub fn new(path: &Path, read: &[PathBuf]) -> Result<Self> {
         if is_stdout(path) {
             return Ok(Self {
@@ -228,7 +267,7 @@ impl Unfinished {
             });
         }
         refuse_if_read(path, read)?;
-        refuse_recording(path)?;
+        refuse_measured(path)?;
         // The file that a symbolic link leads to is replaced, not the link.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let is_file = path.metadata().map_or(true, |there| there.is_file());
@@ -238,6 +277,13 @@ impl Unfinished {
             PathBuf::from(name)
         });
         Ok(Self { path, temporary })
+    }
+
+    /// Begin what is no text: refuse a file that holds something, too.
+    pub fn new_alone(path: &Path, read: &[PathBuf]) -> Result<Self> {
+        let unfinished = Self::new(path, read)?;
+        refuse_there(path)?;
+        Ok(unfinished)
     }
 
     /// The path to write to.
@@ -395,6 +441,51 @@ mod tests {
             fs::write(&text, content).unwrap();
             assert!(create(&text).is_ok(), "{content}");
         }
+    }
+
+    #[test]
+    fn a_capture_is_not_written_over() {
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("capture");
+        for begin in CAPTURES {
+            fs::write(&path, begin).unwrap();
+            let refused = [
+                create(&path).err(),
+                create_new(&path).err(),
+                Unfinished::new(&path, &[]).err(),
+            ];
+            for told in refused {
+                let told = told.unwrap().to_string();
+                assert!(
+                    told.contains("is a capture of packets: name another file"),
+                    "{told}"
+                );
+            }
+            assert_eq!(fs::read(&path).unwrap(), begin);
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_takes_a_new_or_an_empty_file() {
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("file");
+        assert!(create_new(&path).is_ok() && Unfinished::new_alone(&path, &[]).is_ok());
+        fs::write(&path, "").unwrap();
+        assert!(create_new(&path).is_ok() && Unfinished::new_alone(&path, &[]).is_ok());
+        fs::write(&path, "a script").unwrap();
+        let refused = [
+            create_new(&path).err(),
+            Unfinished::new_alone(&path, &[]).err(),
+        ];
+        for told in refused {
+            let told = told.unwrap().to_string();
+            assert!(
+                told.ends_with("file exists: name another, or remove it"),
+                "{told}"
+            );
+        }
+        assert_eq!(fs::read(&path).unwrap(), b"a script");
+        assert!(create_new(Path::new("/dev/null")).is_ok());
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 fn export(options: &Options) -> Result<()> {
     let files = all_files(&options.files.paths)?;
     let recordings = Recordings::chosen(&files, options.chosen.choice(&options.files.filter))?;
-    let file = output::Unfinished::new(&options.output, &files)?;
+    let file = output::Unfinished::new_alone(&options.output, &files)?;
     let limit = options.slow.map(Nanos::from);
     let mut trace = perfetto::Trace::new(file.create()?);
     recordings.each(Detail::All, |message| {

@@ -21,14 +21,13 @@ pub(super) struct Lives {
 impl Lives {
     /// Create the requested files.
     pub(super) fn create(options: &Options, read: &[PathBuf]) -> Result<Self> {
-        let begin = |path: &Option<PathBuf>| {
-            path.as_deref()
-                .map(|path| Unfinished::new(path, read))
-                .transpose()
-        };
+        let lives = options.lives.as_deref();
+        let lives = lives.map(|path| Unfinished::new(path, read)).transpose()?;
+        let output = options.output.as_deref();
+        let output = output.map(|path| Unfinished::new_alone(path, read));
         Ok(Self {
-            lines: begin(&options.lives)?.map(Lines::create).transpose()?,
-            recording: begin(&options.output)?.map(Recording::create).transpose()?,
+            lines: lives.map(Lines::create).transpose()?,
+            recording: output.transpose()?.map(Recording::create).transpose()?,
         })
     }
 

@@ -44,9 +44,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
     let mut lives = Lives::create(options, &paths.concat())?;
     let joined = Joined::of(options, &paths, &choice, &mut |life| lives.write(life))?;
-    lives.finish()?;
-    if let Some(path) = &options.clocks {
-        offsets::write(path, &paths.concat(), &joined)?;
+    let apart = text::apart(&joined.hosts).filter(|_| joined.is_empty());
+    // Without a joined message, files of earlier ones stay.
+    if apart.is_none() {
+        lives.finish()?;
+        if let Some(path) = &options.clocks {
+            offsets::write(path, &paths.concat(), &joined)?;
+        }
     }
     // The table makes way for what `-` names.
     let is_taken = outputs.into_iter().flatten().any(|path| is_stdout(path));
@@ -64,7 +68,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("cannot print")
         }
-        _ => match text::apart(&joined.hosts).filter(|_| joined.is_empty()) {
+        _ => match apart {
             Some(apart) => bail!("nothing was joined: {apart}"),
             None => Ok(ExitCode::SUCCESS),
         },

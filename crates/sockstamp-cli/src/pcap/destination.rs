@@ -14,7 +14,7 @@ use sockstamp_run::escape::complain;
 /// Open a file, or standard output if it is not a terminal.
 pub(super) fn create(path: &Path) -> Result<Box<dyn Write>> {
     if path != Path::new("-") {
-        return output::create(path);
+        return output::create_new(path);
     }
     let stdout = io::stdout();
     if stdout.is_terminal() {

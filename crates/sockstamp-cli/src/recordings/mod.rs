@@ -11,18 +11,16 @@ pub(crate) mod waits;
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use nix::fcntl::OFlag;
 use sockstamp_bpf::packets;
 use sockstamp_host::places::Places;
 use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Lost;
+use sockstamp_print::output::{is_capture, is_parquet};
 use sockstamp_print::progress::Progress;
 use sockstamp_print::wrong_use::WrongUse;
 use sockstamp_record::recover::has_footer;
@@ -340,19 +338,42 @@ fn below(path: &Path, wanted: &dyn Fn(&Path) -> Result<bool>) -> Result<Vec<Path
         return Ok(vec![path.to_owned()]);
     }
     let mut directories = vec![path.to_owned()];
-    let mut files = Vec::new();
+    let (mut files, mut others) = (Vec::new(), Vec::new());
     for _ in 0..=LEVELS {
         for directory in std::mem::take(&mut directories) {
-            let (below, found) = listed(&directory, wanted)?;
-            directories.extend(below);
-            files.extend(found);
+            let found = Listed::of(&directory, wanted)?;
+            directories.extend(found.directories);
+            files.extend(found.files);
+            others.extend(found.others);
         }
     }
     if files.is_empty() {
-        bail!("{} contains no recording", path.display());
+        bail!("{} contains no recording{}", path.display(), named(&others));
+    }
+    if !others.is_empty() {
+        escape::complain(format_args!(
+            "{}: {} left out{}",
+            path.display(),
+            match others.len() {
+                1 => "a recording is".to_owned(),
+                count => format!("{count} recordings are"),
+            },
+            named(&others)
+        ));
     }
     files.sort();
     Ok(without_duplicates(files))
+}
+
+/// Tell how recordings of other names are read, if there are any.
+fn named(others: &[PathBuf]) -> String {
+    match others.first() {
+        Some(other) => format!(
+            ": names end in .{MESSAGES} there; name others, as in {}",
+            escape::quoted_path(other)
+        ),
+        None => String::new(),
+    }
 }
 
 /// Refuse a pattern that matched nothing, which a shell leaves as it is, the number of a second
@@ -372,6 +393,9 @@ fn refuse_others(path: &Path) -> Result<()> {
     if path.exists() {
         return Ok(());
     }
+    if text.contains(" > ") || text.contains(" < ") {
+        bail!("{text} is no file: a condition is of sockstamp diff --fail-if, which compares two");
+    }
     if text.parse::<u32>().is_ok() {
         bail!("no recording {text}: several processes are one word, as in --pid 1,{text}");
     }
@@ -385,53 +409,38 @@ fn refuse_others(path: &Path) -> Result<()> {
     }
 }
 
-/// Return true for a file of pcapng, or of pcap in either order of bytes.
-fn is_capture(path: &Path) -> bool {
-    const BEGINS: [[u8; 4]; 5] = [
-        [0x0a, 0x0d, 0x0d, 0x0a],
-        [0xa1, 0xb2, 0xc3, 0xd4],
-        [0xd4, 0xc3, 0xb2, 0xa1],
-        [0xa1, 0xb2, 0x3c, 0x4d],
-        [0x4d, 0x3c, 0xb2, 0xa1],
-    ];
-    let mut begin = [0; 4];
-    let mut read = || {
-        let mut file = opened_at_once(path)?;
-        // A pipe would wait for its writer.
-        let is_file = file.metadata()?.is_file();
-        file.read_exact(&mut begin).map(|()| is_file)
-    };
-    read().unwrap_or(false) && BEGINS.contains(&begin)
+/// What a directory holds. A link to a directory is reported and left out: it may lead back.
+#[derive(Default)]
+struct Listed {
+    directories: Vec<PathBuf>,
+    files: Vec<PathBuf>,
+    /// Recordings without the name of one.
+    others: Vec<PathBuf>,
 }
 
-/// Open a file; a pipe, too, without waiting for its writer.
-fn opened_at_once(path: &Path) -> io::Result<File> {
-    let nonblocking = OFlag::O_NONBLOCK.bits();
-    (File::options().read(true))
-        .custom_flags(nonblocking)
-        .open(path)
-}
+impl Listed {
+    fn of(directory: &Path, wanted: &dyn Fn(&Path) -> Result<bool>) -> Result<Self> {
+        let failed = || format!("cannot read {}", directory.display());
+        let mut listed = Self::default();
+        for entry in directory.read_dir().with_context(failed)? {
+            listed.add(entry.with_context(failed)?.path(), wanted)?;
+        }
+        Ok(listed)
+    }
 
-/// Return the directories in a directory, and its wanted files. A link to a directory is
-/// reported and left out: it may lead back.
-fn listed(
-    directory: &Path,
-    wanted: &dyn Fn(&Path) -> Result<bool>,
-) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
-    let failed = || format!("cannot read {}", directory.display());
-    let (mut directories, mut files) = (Vec::new(), Vec::new());
-    for entry in directory.read_dir().with_context(failed)? {
-        let path = entry.with_context(failed)?.path();
+    fn add(&mut self, path: PathBuf, wanted: &dyn Fn(&Path) -> Result<bool>) -> Result<()> {
         if path.is_dir() {
             match path.is_symlink() {
                 true => tell_that_a_link_is_left_out(&path),
-                false => directories.push(path),
+                false => self.directories.push(path),
             }
         } else if wanted(&path)? {
-            files.push(path);
+            self.files.push(path);
+        } else if !has_extension(&path, &[MESSAGES, PACKETS, WAITS]) && is_parquet(&path) {
+            self.others.push(path);
         }
+        Ok(())
     }
-    Ok((directories, files))
 }
 
 fn tell_that_a_link_is_left_out(path: &Path) {
@@ -485,6 +494,13 @@ mod tests {
         fs::remove_file(&good).unwrap();
         let told = files(directory.path()).unwrap_err().to_string();
         assert!(told.contains("contains no recording"), "{told}");
+        fs::write(directory.path().join("before.ss"), "PAR1").unwrap();
+        let told = files(directory.path()).unwrap_err().to_string();
+        assert!(
+            told.contains("names end in .parquet there; name others, as in "),
+            "{told}"
+        );
+        assert!(told.contains("/before.ss"), "{told}");
     }
 
     #[test]
@@ -552,8 +568,6 @@ mod tests {
         let directory = tempdir().unwrap();
         let [pipe, capture] = ["pipe", "capture"].map(|name| directory.path().join(name));
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        let read = opened_at_once(&pipe).and_then(|mut file| file.read(&mut [0; 4]));
-        assert_eq!(read.unwrap(), 0);
         assert!(!is_capture(&pipe));
         fs::write(&capture, [0x0a, 0x0d, 0x0d, 0x0a]).unwrap();
         assert!(is_capture(&capture));
