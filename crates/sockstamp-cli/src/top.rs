@@ -8,6 +8,7 @@ use clap::Args;
 use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_print::colour::Colours;
 use sockstamp_print::groups::dimension;
+use sockstamp_print::output::Format;
 use sockstamp_run::duration::duration;
 use sockstamp_top::Settings;
 
@@ -32,7 +33,7 @@ pub struct Options {
     /// Group messages by these dimensions, one row per group
     #[arg(long, value_name = "DIMENSION", value_delimiter = ',',
           value_parser = dimension(Dimension::MEASURED),
-          default_values = ["comm", "port"])]
+          default_value = "comm,port")]
     pub by: Vec<Dimension>,
     /// Time between two updates: a number with us, ms, s (default), m or h
     #[arg(long, value_name = "TIME", value_parser = interval, default_value = "1s")]
@@ -40,9 +41,12 @@ pub struct Options {
     /// Stop after this time: a number with us, ms, s (default), m or h
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "once")]
     pub duration: Option<Duration>,
-    /// Print one screen as text after one interval, and exit
+    /// Print one screen after one interval, and exit
     #[arg(long)]
     pub once: bool,
+    /// Output format of --once
+    #[arg(long, value_enum, default_value_t, requires = "once")]
+    pub format: Format,
     /// The colours of the screen.
     #[command(flatten)]
     pub colours: Colours,
@@ -78,7 +82,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         by,
         interval: options.interval,
         duration: options.duration,
-        once: options.once,
+        once: options.once.then_some(options.format),
         colours: options.colours.color.has(true),
     })
 }

@@ -89,6 +89,15 @@ fn what_is_measured_is_as_its_schema_has_it() {
     fits("stat", &measured(&host, &["stat", JSON[0], JSON[1]]));
     let by = ["stat", "--by", "peer,comm,pid,container", JSON[0], JSON[1]];
     fits("stat", &measured(&host, &by));
+    let once = [
+        "top",
+        "--once",
+        "--interval",
+        "300ms",
+        "--netns",
+        host.netns_name(),
+    ];
+    fits("top", &printed(&[&once[..], &JSON].concat()));
     let every = ["stat", "--interval", "300ms", JSON[0], JSON[1]];
     let lines = measured(&host, &every);
     let (intervals, whole) = lines.trim_end().rsplit_once('\n').unwrap();

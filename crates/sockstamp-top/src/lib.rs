@@ -51,6 +51,8 @@ use self::feed::Feed;
 use self::paint::Paint;
 use self::screen::Keys;
 use self::terminal::{Input, KeyInput, Screen, bounded};
+use sockstamp_print::output::Format;
+use sockstamp_run::escape;
 use sockstamp_run::signals::{self, Signals};
 use sockstamp_run::stall::Watch;
 
@@ -72,8 +74,8 @@ pub struct Settings {
     pub interval: Duration,
     /// The time after which the screen ends by itself.
     pub duration: Option<Duration>,
-    /// Print one interval as text, and end.
-    pub once: bool,
+    /// Print one interval in this format, and end.
+    pub once: Option<Format>,
     /// Draw with colours.
     pub colours: bool,
 }
@@ -105,10 +107,9 @@ pub fn run(settings: Settings) -> Result<ExitCode> {
         wanted,
         scope,
     };
-    if once {
-        top.once(interval)?;
-    } else {
-        top.live(duration)?;
+    match once {
+        Some(format) => top.once(interval, format)?,
+        None => top.live(duration)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -139,7 +140,7 @@ struct Top {
 
 impl Top {
     /// Print one interval.
-    fn once(&mut self, interval: Duration) -> Result<()> {
+    fn once(&mut self, interval: Duration, format: Format) -> Result<()> {
         let end = Instant::now() + interval;
         while Instant::now() < end {
             let left = end.saturating_duration_since(Instant::now());
@@ -149,13 +150,19 @@ impl Top {
                 break;
             }
         }
-        self.app.on_snapshot(self.feed.snapshot()?);
-        let lines = screen::lines(&self.app, text_size(), self.paint, Keys::None);
+        let snapshot = self.feed.snapshot()?;
         let mut output = io::stdout().lock();
-        match output
-            .write_all(screen::text(&lines).as_bytes())
-            .and_then(|()| output.flush())
-        {
+        let written = match format {
+            Format::Text => {
+                self.app.on_snapshot(snapshot);
+                let lines = screen::lines(&self.app, text_size(), self.paint, Keys::None);
+                output.write_all(screen::text(&lines).as_bytes())
+            }
+            Format::Json => escape::json(&mut output, &snapshot.into_summary())
+                .map_err(io::Error::from)
+                .and_then(|()| writeln!(output)),
+        };
+        match written.and_then(|()| output.flush()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 Err(error).context("cannot write")
             }

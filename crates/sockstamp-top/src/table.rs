@@ -10,6 +10,7 @@ use sockstamp_model::group::{GroupDirection, GroupHistogram, GroupKey, GroupSumm
 use sockstamp_model::part::{Part, PartMap};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::summary::Summary;
+use sockstamp_print::groups;
 
 use super::units;
 
@@ -18,6 +19,17 @@ use super::units;
 pub(super) struct Snapshot {
     pub(super) summary: Summary,
     pub(super) groups: Groups,
+}
+
+impl Snapshot {
+    /// Return all of it, the groups of most messages first.
+    pub(super) fn into_summary(mut self) -> Summary {
+        groups::order(&mut self.groups, groups::Sort::default());
+        Summary {
+            groups: Some(self.groups),
+            ..self.summary
+        }
+    }
 }
 
 /// A distribution in short.
