@@ -136,7 +136,9 @@ fn called(mut arguments: impl Iterator<Item = OsString>) -> impl Iterator<Item =
 /// Parse arguments. Errors have the usage of their subcommand, also those that clap leaves to us.
 fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let arguments: Vec<_> = arguments.into_iter().collect();
-    if let Some(options) = ping::read(&arguments) {
+    // The name of an output is checked below.
+    let plain = |options: &ping::Options| options.output.output.is_none();
+    if let Some(options) = ping::read(&arguments).filter(plain) {
         return Ok(Cli {
             subcommand: Some(Subcommand::Ping(options)),
             explain_words: false,

@@ -176,7 +176,11 @@ fn recordings_of_other_hours_are_not_joined() {
     let new = directory.path().join("new.parquet");
     let mut command = Command::new(with::sockstamp());
     command.arg("join").args(paths);
-    command.arg("--lives").arg(&before[0]).arg("--clocks").arg(&before[1]);
+    command
+        .arg("--lives")
+        .arg(&before[0])
+        .arg("--clocks")
+        .arg(&before[1]);
     let output = command.arg("-o").arg(&new).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{errors}");
@@ -199,7 +203,10 @@ fn a_recording_of_lives_takes_a_new_file() {
     let output = output.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{errors}");
-    assert!(errors.contains("client.py exists: name another"), "{errors}");
+    assert!(
+        errors.contains("client.py exists: name another"),
+        "{errors}"
+    );
     assert_eq!(std::fs::read(script).unwrap(), b"pass");
 }
 

@@ -43,6 +43,9 @@ pub(super) fn condition(text: &str) -> Result<Condition, String> {
     let at = place.ok_or_else(|| format!("a condition is {shape}"))?;
     let (figure, limit) = text.split_at(at);
     let figure = figure.trim();
+    if let Some(line) = without_measure(figure, &text[at..]) {
+        return Err(line);
+    }
     let (above, limit) = (limit.starts_with('>'), limit[1..].trim());
     let (place, measure) = QUANTILES
         .iter()
@@ -51,7 +54,8 @@ pub(super) fn condition(text: &str) -> Result<Condition, String> {
         .ok_or_else(|| format!("{figure:?} does not end with p50, p90, p99 or p99.9: {shape}"))?;
     let read = read_limit(limit).ok_or_else(|| match read_limit(&format!("+{limit}")) {
         Some(_) => format!(
-            "a change has a sign: write '{figure} {} +{limit}'",
+            "changes are judged, and have a sign: write '{figure} {} +{limit}'; a limit of one \
+             recording is for jq -e, behind sockstamp report --format json FILE",
             &text[at..=at]
         ),
         None => format!("{limit:?} is not a signed percentage or time: {shape}"),
@@ -67,6 +71,30 @@ pub(super) fn condition(text: &str) -> Result<Condition, String> {
         quantile: place,
         above,
         limit: read,
+    })
+}
+
+/// Return what to type for a percentile alone, or of a total without its direction.
+fn without_measure(figure: &str, limit: &str) -> Option<String> {
+    let lacks = match figure.strip_prefix("total.") {
+        Some(_) => figure,
+        None => &format!("total.{figure}"),
+    };
+    let known = QUANTILES
+        .iter()
+        .any(|(name, _)| lacks.ends_with(&format!(".{name}")));
+    let is_bare = !figure.contains('.') || figure == "p99.9" || figure.starts_with("total.");
+    let limit = limit.split_at(1);
+    let sign = match limit.1.trim().starts_with(['+', '-']) {
+        true => "",
+        false => "+",
+    };
+    (known && is_bare).then(|| {
+        format!(
+            "{figure} of what? Write 'rx.{lacks} {} {sign}{}', or tx.sent, or a stage",
+            limit.0,
+            limit.1.trim()
+        )
     })
 }
 
@@ -190,6 +218,24 @@ mod tests {
         ] {
             assert!(condition(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_figure_that_lacks_its_measure_is_written_whole() {
+        for (text, written) in [
+            ("p99>5ms", "'rx.total.p99 > +5ms'"),
+            ("p99.9 > +5ms", "'rx.total.p99.9 > +5ms'"),
+            ("total.p99 > +20%", "'rx.total.p99 > +20%'"),
+        ] {
+            let told = condition(text).unwrap_err();
+            assert!(told.contains(written), "{told}");
+            assert!(condition(written.trim_matches('\'')).is_ok());
+        }
+        let told = condition("rx.total.p99 > 5ms").unwrap_err();
+        assert!(
+            told.contains("'rx.total.p99 > +5ms'") && told.contains("jq -e"),
+            "{told}"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Lines that begin with no subcommand, or with one that another program has.
 
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -169,6 +170,10 @@ fn wrong_one(error: &Error, root: &Command, words: &[String], answer: Answer) ->
         let line = with_rest(&format!("stat --container {name}"), rest);
         return Some(format!("{none}: write {line}"));
     }
+    if name.parse::<IpAddr>().is_ok() {
+        let line = first_taken(&["ping"], words);
+        return Some(format!("to probe a host: {line}"));
+    }
     if name.parse::<u32>().is_ok() {
         let line = first_taken(&["stat", "--pid"], words);
         return Some(format!("for a process: {line}"));
@@ -286,6 +291,9 @@ mod tests {
                 "write sockstamp agent --listen 127.0.0.1:9100",
             ),
             ("help filter", "sockstamp --help lists them"),
+            ("127.0.0.1", "to probe a host: sockstamp ping 127.0.0.1"),
+            ("script", "write sockstamp trace -r FILE"),
+            ("prometheus", "write sockstamp agent"),
         ] {
             let told = of(line);
             assert!(told.ends_with(end), "{line}: {told}");
@@ -333,7 +341,10 @@ mod tests {
         for (line, end) in [
             (":5432", "write port 5432"),
             ("--pid 1 10", "sockstamp stat --pid 1 --duration 10"),
-            ("-r a.parquet --group-by pid", "write --by DIMENSION"),
+            (
+                "-r a.parquet --group-by pid",
+                "sockstamp report a.parquet --by pid",
+            ),
             ("-f -d 2", "as in `sockstamp stat -d 2 tcp port 80`"),
             ("-d 2 :5432", "write port 5432"),
             ("-d soon", "a number with us, ms, s, m or h"),

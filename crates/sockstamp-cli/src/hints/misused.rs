@@ -8,6 +8,12 @@ use crate::hints::taken::{self, is_taken};
 use crate::hints::values;
 use crate::options::filter::FILTER_WORDS;
 
+/// Options that lack a value whose name is none, and one to type.
+const EXAMPLES: [(&str, &str); 2] = [
+    ("--by DIMENSION", "--by comm"),
+    ("--write FILE|-", "--write OUT"),
+];
+
 /// Return what is wrong and what to type, if that is known.
 pub(super) fn line(error: &Error, words: &[String]) -> Option<String> {
     let mut root = Cli::command();
@@ -27,14 +33,27 @@ pub(super) fn line(error: &Error, words: &[String]) -> Option<String> {
             } else {
                 "is"
             };
-            let written = match with_missing(error, words) {
-                Some(line) if is_taken(&line) => taken::line(&line),
-                _ => usage()?,
+            let lines = [words.to_vec(), without_duration(words)];
+            let mut lines = lines.iter().filter_map(|line| with_missing(error, line));
+            let written = match lines.find(|line| is_taken(line)) {
+                Some(line) => taken::line(&line),
+                None => usage()?,
             };
             Some(format!("{missing} {are} missing: write {written}"))
         }
         ErrorKind::ValueValidation => Some(values::line(error, &first_line(error), words)),
         _ => Some(first_line(error)),
+    }
+}
+
+/// Return the line without the time of a measurement: what is read has its own.
+fn without_duration(words: &[String]) -> Vec<String> {
+    let place = words
+        .iter()
+        .position(|word| ["-d", "--duration"].contains(&word.as_str()));
+    match place {
+        Some(place) if place + 2 <= words.len() => taken::replaced(words, place..place + 2, &[]),
+        _ => words.to_vec(),
     }
 }
 
@@ -44,7 +63,12 @@ pub(super) fn with_missing(error: &Error, words: &[String]) -> Option<Vec<String
     let ContextValue::Strings(missing) = error.get(ContextKind::InvalidArg)? else {
         return None;
     };
-    let named = |text: &String| text.replace(['<', '>'], "").replace("...", "");
+    let named = |text: &String| {
+        let name = text.replace(['<', '>'], "").replace("...", "");
+        let mut examples = EXAMPLES.iter();
+        let example = examples.find(|(it, _)| *it == name);
+        example.map_or(name, |(_, example)| (*example).to_owned())
+    };
     let (options, places): (Vec<_>, Vec<_>) = missing
         .iter()
         .map(named)
@@ -272,6 +296,26 @@ mod tests {
             let told = format!("a filter stands behind the last recording: sockstamp {written}");
             assert_eq!(of(words), told);
         }
+    }
+
+    #[test]
+    fn what_is_missing_has_a_value_that_is_taken() {
+        for (words, end) in [
+            (
+                "stat -d 1 --sort total",
+                "write sockstamp stat --by comm -d 1 --sort total",
+            ),
+            ("pcap -c 2", "write sockstamp pcap --write OUT -c 2"),
+            (
+                "explain -d 1 --from -5m",
+                "write sockstamp explain --read FILE --from -5m",
+            ),
+        ] {
+            let told = of(words);
+            assert!(told.ends_with(end), "{words}: {told}");
+        }
+        let told = of("export -o a.parquet a.parquet");
+        assert!(!told.contains("-o a.parquet"), "{told}");
     }
 
     /// Clap takes away the values of fields before the one that asks for them.

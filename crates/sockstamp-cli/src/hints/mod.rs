@@ -2,6 +2,7 @@
 
 mod begun;
 mod files;
+mod lists;
 mod misused;
 mod processes;
 mod program;
@@ -18,9 +19,10 @@ use clap::error::ErrorKind;
 
 use crate::options::filter::FILTER_WORDS;
 use crate::options::wrong_filter;
-use files::CAPTURES;
+use files::{CAPTURES, is_recording};
 use processes::is_process;
 use program::is_program;
+use table::{AGENT, has_word};
 use taken::{is_taken, line as typed, quoted};
 
 /// Return what is wrong with these arguments and what to type, in one line, if that is known.
@@ -35,6 +37,10 @@ pub(crate) fn line(error: &clap::Error, arguments: &[OsString]) -> Option<String
         .or_else(|| of_sleep(error, &words))
         .or_else(|| spelled::of_one_hyphen(&words))
         .or_else(|| of_completions(arguments))
+        .or_else(|| of_no_command(&words))
+        .or_else(|| of_page(&words))
+        .or_else(|| of_table(&words))
+        .or_else(|| lists::line(&words))
         .or_else(|| of_agent(&words))
         .or_else(|| processes::none(&words))
         .or_else(|| processes::several(&words, is_process))
@@ -78,6 +84,44 @@ fn of_sleep(error: &clap::Error, words: &[String]) -> Option<String> {
     Some(format!("to measure for a time: {}", typed(&line)))
 }
 
+/// Return what to type for a command behind a subcommand that runs none.
+fn of_no_command(words: &[String]) -> Option<String> {
+    let subcommand = words.first()?;
+    let runs_none = ["stuck", "top"].contains(&subcommand.as_str());
+    let command = words.get(taken::end(words)..).filter(|it| it.len() > 1)?;
+    let line = [&["stat".to_owned()], command].concat();
+    (runs_none && is_taken(&line))
+        .then(|| format!("{subcommand} runs no command: {}", typed(&line)))
+}
+
+/// Return what to type for a recording in the place of the page that `report` writes.
+fn of_page(words: &[String]) -> Option<String> {
+    let place = words.iter().position(|word| word == "--html")? + 1;
+    let recording = words.get(place).filter(|word| is_recording(word))?;
+    let line = taken::replaced(words, place..place, &["OUT".to_owned()]);
+    is_taken(&line).then(|| {
+        format!(
+            "--html takes the page, {recording} is read: {}",
+            typed(&line)
+        )
+    })
+}
+
+/// Return what to type for a table that `export` does not write.
+fn of_table(words: &[String]) -> Option<String> {
+    let (subcommand, rest) = words.split_first()?;
+    let is_table = |word: &&String| *word == "csv" || word.ends_with(".csv");
+    let table = rest.iter().find(is_table)?;
+    let output = match table.as_str() {
+        "csv" => vec![],
+        file => vec!["-o".to_owned(), file.to_owned()],
+    };
+    let files = rest.iter().filter(|word| is_recording(word)).cloned();
+    let line = [taken::words("report --format csv"), files.collect(), output].concat();
+    (subcommand == "export" && is_taken(&line))
+        .then(|| format!("a table is of report: {}", typed(&line)))
+}
+
 /// Return what to type for words behind `agent`, which has its target in a file.
 fn of_agent(words: &[String]) -> Option<String> {
     let [subcommand, behind @ ..] = words else {
@@ -89,6 +133,9 @@ fn of_agent(words: &[String]) -> Option<String> {
             "the target stands in the file of --config: [target] filter = \"{}\"",
             behind.join(" ")
         ));
+    }
+    if let Some((_, told)) = AGENT.iter().find(|(names, _)| has_word(names, first)) {
+        return Some(format!("agent has no {first}: {told}"));
     }
     let is_check = ["check", "validate", "test", "config"].contains(&first.as_str());
     if let ([_, file], true) = (behind, is_check) {
@@ -172,7 +219,13 @@ fn of_files(words: &[String]) -> Option<String> {
         ));
     }
     let with = ["-w".to_owned(), file.clone()];
-    let written = taken::replaced(words, place..place + 1, &with);
+    let mut written = taken::replaced(words, place..place + 1, &with);
+    // What is read and what is written may both lack their options.
+    if let Some(read) = written.iter().position(|word| is_recording(word))
+        && written[read - 1] != "-r"
+    {
+        written.insert(read, "-r".to_owned());
+    }
     (subcommand == "pcap" && is_taken(&written))
         .then(|| format!("to write to it: {}", typed(&written)))
 }

@@ -6,10 +6,12 @@ use std::path::Path;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 use sockstamp_model::Filter;
+use sockstamp_run::duration::duration;
 
+use super::files::CAPTURES;
 use super::misused;
 use super::program::is_program;
-use super::table::{Instead, OPTIONS, filled, has_word};
+use super::table::{Instead, filled, has_word, options};
 use super::taken::{
     self, end, has_value_behind, is_taken, line as line_of, quoted, read, replaced,
 };
@@ -38,11 +40,14 @@ impl Wrong {
         let typed = context(ContextKind::InvalidArg)?;
         let option = typed.split(['=', ' ']).next()?.to_owned();
         match error.kind() {
-            ErrorKind::UnknownArgument if option.starts_with('-') => Some(Self {
-                word: option.clone(),
-                value: value_of(&option, words),
-                option,
-            }),
+            ErrorKind::UnknownArgument if option.starts_with('-') => {
+                let option = cluster(&option, words).unwrap_or(option);
+                Some(Self {
+                    word: option.clone(),
+                    value: value_of(&option, words),
+                    option,
+                })
+            }
             ErrorKind::InvalidValue => {
                 let value = context(ContextKind::InvalidValue)?;
                 Some(Self {
@@ -72,6 +77,16 @@ impl Wrong {
         let is_next = self.value.is_some() && words.get(place + 1) == self.value.as_ref();
         Some((place, 1 + usize::from(is_next)))
     }
+}
+
+/// Return several letters in one word that the table has as one, as those of ss(8).
+fn cluster(option: &str, words: &[String]) -> Option<String> {
+    let letters = words[..end(words)]
+        .iter()
+        .find(|word| word.starts_with(option) && !option.starts_with("--") && *word != option)?;
+    options()
+        .any(|(_, known, _)| has_word(known, letters))
+        .then(|| letters.clone())
 }
 
 /// Return what to type for an option that a subcommand lacks, or for its value, in one line.
@@ -110,6 +125,9 @@ fn checked(wrong: &Wrong, entry: Instead, told: String, words: &[String]) -> Str
         }
         (Instead::Option(_, written), Some(line)) => {
             let is_there = |word: &str| word.starts_with("--") && words.iter().any(|it| it == word);
+            if is_there(written) {
+                return format!("{none}: leave it out, {written} is there");
+            }
             return match written.split_whitespace().any(is_there) {
                 true => format!("{none}: write {}", line_of(line)),
                 false => with_files(&told, words),
@@ -132,7 +150,9 @@ fn checked(wrong: &Wrong, entry: Instead, told: String, words: &[String]) -> Str
     match entry {
         Instead::Filter(text) if text.starts_with('{') => without_filter(wrong, words, none),
         Instead::Line(purpose, line) => {
-            format!("{none}; {purpose}: sockstamp {}", with_files(line, words))
+            let value = wrong.value.as_deref().map(quoted);
+            let line = filled(line, value.as_deref());
+            format!("{none}; {purpose}: sockstamp {}", with_files(&line, words))
         }
         _ => match refused {
             Some(why) => format!("{none}; {why}"),
@@ -242,7 +262,8 @@ fn candidates(wrong: &Wrong, entry: Instead, words: &[String]) -> Vec<Vec<String
                 .collect();
             return replaced(words, place + 1..place + 2, &[items.join(",")]);
         }
-        let has_own = core.contains(' ') && is_number(value);
+        // No filter begins with a number.
+        let has_own = is_number(value);
         let takes_value =
             core.contains('{') || wrong.word.contains('=') || has_own || has_value(&wrong.option);
         let place = if takes_value {
@@ -377,6 +398,31 @@ fn value_of(option: &str, words: &[String]) -> Option<String> {
     words.next().filter(is_value).cloned()
 }
 
+/// Return what a value looks like, in the words of the table.
+fn kinds(value: Option<&str>) -> impl Iterator<Item = &'static str> {
+    let value = value.unwrap_or_default();
+    let is_port = |word: &str| word.parse::<u16>().is_ok();
+    let is_range = value
+        .split_once('-')
+        .is_some_and(|(first, last)| is_port(first) && is_port(last));
+    let is_time = || value.parse::<f64>().is_err() && duration(value).is_ok();
+    [
+        ("", value.is_empty()),
+        ("-", is_range),
+        (",", value.contains(',') && value.split(',').all(is_port)),
+        ("~", is_time()),
+        ("#", is_number(value)),
+        ("*.service", value.ends_with(".service")),
+        ("*.pcap", CAPTURES.iter().any(|end| value.ends_with(end))),
+        (
+            "*",
+            !value.is_empty() && !is_number(value) && !Path::new(value).exists(),
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(kind, is_it)| is_it.then_some(kind))
+}
+
 fn is_number(value: &str) -> bool {
     let is_of_number = |c: char| c.is_ascii_digit() || ".,".contains(c);
     !value.is_empty() && value.chars().all(is_of_number)
@@ -386,20 +432,18 @@ fn is_number(value: &str) -> bool {
 fn answer(word: &str, value: Option<&str>, subcommand: &Command) -> Option<(Instead, String)> {
     let option = word.split('=').next().unwrap_or_default();
     let with_value = value.map_or_else(String::new, |value| format!("{option}={value}"));
-    let of_kind = match value {
-        Some(value) if is_number(value) => format!("{option}=#"),
-        Some(value) if value.ends_with(".service") => format!("{option}=*.service"),
-        Some(value) if !Path::new(value).exists() => format!("{option}=*"),
-        _ => String::new(),
-    };
+    let kinds: Vec<_> = kinds(value)
+        .map(|kind| format!("{option}={kind}"))
+        .collect();
     let is_of = |of: &str| of.is_empty() || has_word(of, subcommand.get_name());
     let is_typed = |words: &str| {
-        [word, &with_value, &of_kind]
-            .iter()
+        let of_kind = kinds.iter().map(String::as_str);
+        [word, &with_value]
+            .into_iter()
+            .chain(of_kind)
             .any(|typed| has_word(words, typed))
     };
-    let entries = OPTIONS.iter();
-    let mut entries = entries.filter(|(of, words, _)| is_of(of) && is_typed(words));
+    let mut entries = options().filter(|(of, words, _)| is_of(of) && is_typed(words));
     entries.find_map(|(_, _, instead)| Some((*instead, said(word, value, *instead, subcommand)?)))
 }
 
@@ -448,7 +492,10 @@ fn said(
             ))
         }
         Instead::Nothing(always) => Some(format!("{none}: {always}")),
-        Instead::Line(purpose, line) => Some(format!("{none}; {purpose}: sockstamp {line}")),
+        Instead::Line(purpose, line) => {
+            let line = filled(line, value);
+            Some(format!("{none}; {purpose}: sockstamp {line}"))
+        }
         _ => None,
     }
 }
@@ -491,7 +538,7 @@ mod tests {
             ("stat --port 8080", "`sockstamp stat port 8080`"),
             ("trace --port=80", "`sockstamp trace port 80`"),
             ("stuck -n", "never turned into names: leave it out"),
-            ("stat --group-by pid", "write --by DIMENSION"),
+            ("stat --group-by pid", "write --by pid"),
             ("report -r a.parquet", "`sockstamp report a.parquet`"),
             (
                 "report a --by connection",
@@ -512,7 +559,7 @@ mod tests {
             ("stuck -tnp", "`sockstamp stuck tcp`"),
             (
                 "top -u root",
-                "--pid $(pgrep -d, -u root); for datagrams, udp is a filter",
+                "--comm NAME, as a user is no target; for datagrams, udp is a filter",
             ),
             ("stat --csv", "write --format csv"),
             ("report --since 12:00 a", "write --from 12:00"),
@@ -523,6 +570,27 @@ mod tests {
             ("ping --mtr ::1", "write --path, which ends with a report"),
             ("diff --exit-code a b", "write --fail-if CONDITION"),
             ("stat --docker web", "write --container web"),
+            ("top --once -b", "leave it out, --once is there"),
+            ("top -n 1", "write --once"),
+            ("top --json", "write --once --format json"),
+            ("stuck -t 500ms", "write --slow 500ms"),
+            ("stuck --now", "it looks once, now: leave it out"),
+            ("explain -r a --since 1h", "write --from -1h"),
+            ("explain -r a --since 12:00", "write --from 12:00"),
+            ("stat -tan", "`sockstamp stat tcp`"),
+            ("stat --port 80-90", "`sockstamp stat portrange 80-90`"),
+            ("stat --ports 80,90", "`port 80 or port 443`"),
+            ("trace -w a.pcap", "sockstamp pcap -w a.pcap"),
+            ("diff a b --p99 5ms", "'rx.total.p99 > +5ms'"),
+            (
+                "stat --fail-if x",
+                "for jq -e, behind: sockstamp stat --format json",
+            ),
+            (
+                "report --group-by process a",
+                "sockstamp report --by comm a",
+            ),
+            ("agent --prometheus :9464", "write --listen :9464"),
             ("stat --not port 22", "`sockstamp stat not port 22`"),
         ] {
             let line = of(words).unwrap_or_default();
@@ -552,12 +620,21 @@ mod tests {
     fn each_word_of_the_table_is_answered_where_it_is_refused() {
         let mut root = Cli::command();
         root.build();
-        for (_, words, instead) in OPTIONS {
+        for (_, words, instead) in options() {
             for word in words.split(' ') {
-                let values = [("=#", "7"), ("=*", "eth0"), ("=*.service", "a.service")];
+                let values = [
+                    ("=#", "7"),
+                    ("=*", "eth0"),
+                    ("=*.service", "a.service"),
+                    ("=*.pcap", "a.pcap"),
+                    ("=~", "5ms"),
+                    ("=-", "80-90"),
+                    ("=,", "80,90"),
+                ];
                 let kind = values.iter().find(|(kind, _)| word.ends_with(kind));
                 let value = kind.map(|(_, value)| *value);
                 let word = kind.map_or(word, |(kind, _)| word.trim_end_matches(kind));
+                let word = word.trim_end_matches('=');
                 let is_answered = |subcommand: &Command| {
                     let own = said(word, value, *instead, subcommand);
                     own.is_some() && answer(word, value, subcommand).map(|(_, told)| told) == own
@@ -572,7 +649,7 @@ mod tests {
     fn each_line_of_the_table_begins_with_a_subcommand() {
         let mut root = Cli::command();
         root.build();
-        let lines = OPTIONS.iter().filter_map(|(.., instead)| match instead {
+        let lines = options().filter_map(|(.., instead)| match instead {
             Instead::Line(_, line) => Some(line),
             _ => None,
         });

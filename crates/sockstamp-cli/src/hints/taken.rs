@@ -14,9 +14,19 @@ pub(super) fn read(words: &[String]) -> Result<(), Error> {
     crate::parse(program.chain(words)).map(|_| ())
 }
 
-/// Return true if the program takes these words.
+/// Return true if the program takes these words, and writes to none of the files that they read.
 pub(super) fn is_taken(words: &[String]) -> bool {
-    read(words).is_ok()
+    read(words).is_ok() && !writes_over(words)
+}
+
+/// Return true if an output is one of the other words.
+fn writes_over(words: &[String]) -> bool {
+    const WRITING: [&str; 5] = ["-o", "--output", "-w", "--write", "--html"];
+    let outputs = words
+        .windows(2)
+        .filter(|pair| WRITING.contains(&pair[0].as_str()));
+    let mut files = outputs.map(|pair| &pair[1]);
+    files.any(|file| file != "-" && words.iter().filter(|word| *word == file).count() > 1)
 }
 
 /// Return the whole line, as a shell reads it.
@@ -92,5 +102,7 @@ mod tests {
         assert!(is_taken(&words("stat port 80")));
         assert!(!is_taken(&words("stat port http")));
         assert!(!is_taken(&words("stuck --interval 1")));
+        assert!(is_taken(&words("export --perfetto -o b a")));
+        assert!(!is_taken(&words("export --perfetto -o a a")));
     }
 }

@@ -1,5 +1,6 @@
 //! Suggest what to type where the first word after the subcommand begins no filter.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use clap::CommandFactory;
@@ -10,7 +11,7 @@ use crate::command_line::Cli;
 use crate::options::filter::FILTER_WORDS;
 
 use super::files::is_recording;
-use super::table::{WORDS, filled, has_word};
+use super::table::{ALONE, WORDS, filled, has_word};
 use super::taken::{self, has_value_behind, is_taken, line as typed, quoted};
 use super::values;
 
@@ -40,7 +41,8 @@ pub(super) fn hint(
     }
     let wrong = Wrong::find(arguments)?;
     wrong
-        .as_unit()
+        .alone()
+        .or_else(|| wrong.as_unit())
         .or_else(|| wrong.as_output())
         .or_else(|| wrong.as_recording(&is_file))
         .or_else(|| wrong.as_namespace(&is_file))
@@ -112,6 +114,15 @@ impl<'a> Wrong<'a> {
         typed(&[&self.begin[..place], &[word], self.rest].concat())
     }
 
+    fn alone(&self) -> Option<String> {
+        let is_of = |of: &str| of.is_empty() || of == self.subcommand;
+        let mut entries = ALONE.iter();
+        let (_, _, told) =
+            entries.find(|(of, words, _)| is_of(of) && has_word(words, self.word))?;
+        let told = told.replace("{WORD}", self.word);
+        Some(told.replace("{SUBCOMMAND}", self.subcommand))
+    }
+
     fn as_unit(&self) -> Option<String> {
         let before = self.before?;
         before.parse::<f64>().ok()?;
@@ -121,7 +132,12 @@ impl<'a> Wrong<'a> {
     }
 
     fn as_output(&self) -> Option<String> {
-        if self.subcommand != "record" || !is_recording(self.word) {
+        let has_extension = || {
+            let extension = Path::new(self.word).extension().and_then(OsStr::to_str);
+            let is_one = |it: &str| it.starts_with(|c: char| c.is_ascii_alphabetic());
+            extension.is_some_and(is_one) && !self.word.contains([':', '='])
+        };
+        if self.subcommand != "record" || !(is_recording(self.word) || has_extension()) {
             return None;
         }
         let added = ["-o", self.word];
@@ -433,6 +449,29 @@ mod tests {
             (
                 "explain a.parquet --nonsense",
                 "to read recordings: sockstamp explain -r a.parquet",
+            ),
+        ] {
+            assert_eq!(of(words).as_deref(), Some(hint));
+        }
+    }
+
+    #[test]
+    fn a_word_that_says_what_is_so_anyway_is_left_out() {
+        for (words, hint) in [
+            ("stuck now", "all that waits now is listed: sockstamp stuck"),
+            ("stat help", "for its options: sockstamp help stat"),
+            (
+                "explain p99",
+                "for what is slower: sockstamp explain --slow p99",
+            ),
+            ("explain stuck", "for what waits now: sockstamp stuck"),
+            (
+                "doctor stat",
+                "all subcommands are looked at: sockstamp doctor",
+            ),
+            (
+                "record rec9.ss",
+                "to write to it: sockstamp record -o rec9.ss",
             ),
         ] {
             assert_eq!(of(words).as_deref(), Some(hint));

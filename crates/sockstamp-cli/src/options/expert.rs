@@ -73,7 +73,7 @@ const KEYS: [Key; 7] = [
     },
     Key {
         name: "hooks",
-        about: "the hooks for stamps; older are those for kernels before Linux 6.15",
+        about: "the hooks for stamps; older are those for kernels before Linux 6.15, with fentry",
         values: "best or older",
         set: |expert, value| {
             expert.hooks = match value {

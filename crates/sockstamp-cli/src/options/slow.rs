@@ -17,7 +17,7 @@ pub(crate) fn limit(text: &str) -> Result<Duration, String> {
     let is_bare = text.ends_with(|end: char| !end.is_alphabetic());
     match is_bare && limit >= LONG {
         true => Err(format!(
-            "a bare number has seconds: write {text}ms, or {text}s"
+            "a bare number has seconds, and few wait so long: write {text}ms, or {text}s"
         )),
         false => Ok(limit),
     }

@@ -75,13 +75,43 @@ fn instead(told: &str, begin: &str) -> Option<String> {
         let value = value_behind(told, field)?;
         return Some(format!("fields are words: write {words} {value}"));
     }
-    of_quotes(found, begin)
+    of_field(found)
+        .or_else(|| of_several_ports(found, told))
+        .or_else(|| of_quotes(found, begin))
         .or_else(|| of_bytes(told))
         .or_else(|| of_ports(found, told.contains("port number")))
         .or_else(|| of_protocol(found))
         .or_else(|| of_port_in_address(found))
         .or_else(|| of_word(found, told))
         .or_else(|| of_place(found, told))
+}
+
+/// Return what to type for a word of a filter with its value behind a sign.
+fn of_field(found: &str) -> Option<String> {
+    let (field, value) = found.split_once('=')?;
+    let is_word = ["host", "net", "src", "dst", "portrange"].contains(&field);
+    let value = value.trim_start_matches('=');
+    (is_word && !value.is_empty())
+        .then(|| format!("a value is a word of its own: write {field} {value}"))
+}
+
+/// Return what to type for a port that is excluded by a sign, and for one more behind a port.
+fn of_several_ports(found: &str, told: &str) -> Option<String> {
+    let filter = told.lines().nth(1)?;
+    if found.starts_with('!') {
+        let port = filter.split("!=").nth(1)?.split_whitespace().next()?;
+        return Some(format!(
+            "a condition is excluded by a word: write not port {port}"
+        ));
+    }
+    let (before, _) = filter.split_once(&format!(" {found}"))?;
+    let mut words = before.split_whitespace().rev();
+    let (first, word) = (words.next()?, words.next()?);
+    let are_ports = [first, found]
+        .iter()
+        .all(|port| port.parse::<u16>().is_ok());
+    (are_ports && word == "port")
+        .then(|| format!("each port has its word: write port {first} or port {found}"))
 }
 
 fn of_quotes(found: &str, begin: &str) -> Option<String> {
@@ -307,6 +337,9 @@ mod tests {
             ("port 80, port 90", "write and or or between conditions"),
             ("src port 1 dst port 2", "write and or or before dst"),
             ("port=80", "write port 80"),
+            ("port != 22", "write not port 22"),
+            ("port 80 81", "write port 80 or port 81"),
+            ("host=127.0.0.1", "write host 127.0.0.1"),
             (":80", "write port 80"),
             ("10.0.0.1:80", "write host 10.0.0.1 and port 80"),
             ("host 10.0.0.0/8", "write net 10.0.0.0/8"),

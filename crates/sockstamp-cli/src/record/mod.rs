@@ -66,7 +66,8 @@ pub struct Options {
     pub tag: bool,
     /// Write this new file, or files in this directory if it exists or ends with /
     ///
-    /// A file that exists is refused, unless it is empty: it may be another recording.
+    /// A file that exists is refused, unless it is empty and nobody else may use it (mode 0600): it
+    /// may be another recording. FILE.waits beside it has what waited, FILE.packets the packets.
     ///
     /// In a directory, files are date=DATE/hour=HOUR/host=NAME/TIME-NUMBER.parquet, in UTC; a new
     /// one begins with each hour, and after 100 row groups.

@@ -218,8 +218,13 @@ fn ordinary_programs_that_hang_are_listed_and_those_that_wait_for_nobody_are_not
 #[test]
 fn an_interface_keeps_the_waits_for_accept_that_came_by_it() {
     let host = Host::new("stuck-interface").unwrap();
-    host.run("ip", &["link", "add", "other", "type", "veth", "peer", "name", "end"])
-        .unwrap();
+    host.run(
+        "ip",
+        &[
+            "link", "add", "other", "type", "veth", "peer", "name", "end",
+        ],
+    )
+    .unwrap();
     let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
     let at = listener.local_addr().unwrap();
     let _client = host.tcp_connect(at).unwrap();

@@ -1,5 +1,6 @@
 //! Common mistakes, and the line that answers each with what to type.
 
+use std::fs;
 use std::process::Command;
 
 use tempfile::tempdir;
@@ -98,7 +99,7 @@ const WRONG: &[(&str, &str)] = &[
         "stat -nn port 80",
         "addresses and ports are never turned into names",
     ),
-    ("stat --group-by pid", "--by DIMENSION"),
+    ("stat --group-by pid", "write --by pid"),
     ("stat --name nginx", "write --comm nginx"),
     ("stat --timeout 5s", "write --duration 5s"),
     ("record -w a.parquet", "write -o a.parquet"),
@@ -173,12 +174,62 @@ const WRONG: &[(&str, &str)] = &[
     ),
     ("report -i a.parquet", "sockstamp report a.parquet"),
     ("report --html -o a.html a.parquet", "write --html <OUT>"),
-    ("report --html a.parquet a.html", "--html OUT FILE"),
+    (
+        "report --html a.parquet a.html",
+        "report --html OUT a.parquet",
+    ),
     ("report a.parquet -o a.html --html", "write --html <OUT>"),
     ("stuck --watch 1", "sockstamp stuck --watch --interval 1"),
     ("stuck --watch -n 1", "sockstamp stuck --watch --interval 1"),
-    ("top -b -n 1", "write sockstamp top --once --interval 1"),
-    ("top -u root", "write --pid $(pgrep -d, -u root)"),
+    ("top -b -n 1", "write sockstamp top --once"),
+    ("top -u root", "write --comm NAME, as a user is no target"),
+    ("top --by comm port", "sockstamp top --by comm,port"),
+    ("stat --columns p50 p99", "sockstamp stat --columns p50,p99"),
+    (
+        "stat -d 1 --sort total",
+        "sockstamp stat --by comm -d 1 --sort total",
+    ),
+    ("top -n 1", "write --once"),
+    ("stuck --now", "it looks once, now: leave it out"),
+    ("stuck now", "all that waits now is listed: sockstamp stuck"),
+    ("stuck -t 500ms", "write --slow 500ms"),
+    ("stuck -- sleep 1", "sockstamp stat -- sleep 1"),
+    ("stat -tan", "`sockstamp stat tcp`"),
+    ("stat --port 80-90", "`sockstamp stat portrange 80-90`"),
+    ("stat port 80 81", "write port 80 or port 81"),
+    ("stat 'port != 22'", "write not port 22"),
+    ("stat host=127.0.0.1", "write host 127.0.0.1"),
+    ("stat help", "sockstamp help stat"),
+    (
+        "stat --fail-if 'rx.total.p99 > 5ms'",
+        "sockstamp stat --format json",
+    ),
+    (
+        "diff a b --fail-if 'rx.total.p99 > 5ms'",
+        "write 'rx.total.p99 > +5ms'",
+    ),
+    (
+        "diff a b --fail-if 'p99>5ms'",
+        "Write 'rx.total.p99 > +5ms'",
+    ),
+    (
+        "ping 127.0.0.1 -o json",
+        "json is a format: write --format json",
+    ),
+    ("record rec9.ss", "sockstamp record -o rec9.ss"),
+    ("pcap -c 2", "sockstamp pcap --write OUT -c 2"),
+    (
+        "pcap a.parquet out.pcap",
+        "sockstamp pcap -r a.parquet -w out.pcap",
+    ),
+    ("trace -w f.pcap", "sockstamp pcap -w f.pcap"),
+    (
+        "export a.parquet t2.csv",
+        "sockstamp report --format csv a.parquet -o t2.csv",
+    ),
+    ("agent status", "/healthz"),
+    ("agent --interval 10s", "scrape_interval"),
+    ("127.0.0.1", "sockstamp ping 127.0.0.1"),
     ("top -H", "--by pid,comm"),
     ("doctor eth0", "sockstamp doctor --nic eth0"),
     ("trace lo", "sockstamp trace --interface lo"),
@@ -524,4 +575,82 @@ fn each_wrong_command_line_is_answered_by_one_line_with_what_to_type() {
     }
     before.assert_none();
     assert_eq!(directory.path().read_dir().unwrap().count(), 0);
+}
+
+/// Recordings, captures and the files of a command are never written over, and no output before it
+/// is known that there is something to write.
+#[test]
+fn an_output_replaces_nothing_that_is_lost_by_it() {
+    let directory = tempdir().unwrap();
+    let script = "exec 2>&1; ";
+    let before = [
+        ("packets.pcap", &b"\xd4\xc3\xb2\xa1 packets"[..]),
+        ("before.ss", b"PAR1 rows"),
+        ("client.sh", b"exit 7"),
+    ];
+    for (name, bytes) in before {
+        fs::write(directory.path().join(name), bytes).unwrap();
+    }
+    for (line, told) in [
+        (
+            "stat -d 10ms -o packets.pcap",
+            "a capture of packets: name another",
+        ),
+        (
+            "stat -d 10ms -o before.ss",
+            "a Parquet file, as recordings are: name another",
+        ),
+        (
+            "pcap -d 10ms -w packets.pcap",
+            "a capture of packets: name another",
+        ),
+        (
+            "pcap -d 10ms -w client.sh",
+            "client.sh exists: name another",
+        ),
+        (
+            "ping -c 1 127.0.0.1 -o packets.pcap",
+            "a capture of packets: name another",
+        ),
+        ("pcap -w client.sh -- sh client.sh", "a file of the command"),
+        ("stat -o client.sh -- sh client.sh", "a file of the command"),
+        (
+            "trace -o ./client.sh -- sh client.sh",
+            "a file of the command",
+        ),
+    ] {
+        let line = format!("{script}exec {} {line}", with::sockstamp());
+        let mut shell = Command::new("sh");
+        let output = shell.args(["-c", &line]).current_dir(&directory).output();
+        let output = output.unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            !output.status.success() && text.contains(told),
+            "{line}: {text}"
+        );
+        for (name, bytes) in before {
+            assert_eq!(
+                fs::read(directory.path().join(name)).unwrap(),
+                bytes,
+                "{line}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_check_of_a_name_that_no_process_has_fails() {
+    let listed = |fails: &[&str]| {
+        let arguments = [&["stuck", "--comm", "sst-nobody"], fails].concat();
+        sockstamp(&arguments).output().unwrap()
+    };
+    for (fails, status) in [(&[][..], 0), (&["--fail"], 1)] {
+        let output = listed(fails);
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(status), "{stderr}");
+        assert!(
+            stderr.contains("no process is named sst-nobody"),
+            "{stderr}"
+        );
+    }
 }

@@ -17,7 +17,8 @@ pub(in crate::hints) enum Instead {
     Line(&'static str, &'static str),
 }
 
-/// Subcommands, all if none is named; options of theirs, with a value where that matters, with #
-/// for numbers, with *.service for units, or with * for what is no file; and the answer. The first
+/// Subcommands, all if none is named; options of theirs, with a value where that matters, # for
+/// numbers, ~ for times with a unit, - for a range, a comma for a list of numbers, *.service for
+/// units, *.pcap for captures, * for what is no file, or with no value; and the answer. The first
 /// entry that fits a subcommand is the answer.
 pub(in crate::hints) type Entry = (&'static str, &'static str, Instead);

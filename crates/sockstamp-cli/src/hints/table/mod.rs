@@ -6,10 +6,16 @@
 mod instead;
 mod options;
 mod words;
+mod written;
 
+use instead::Entry;
 pub(super) use instead::Instead;
-pub(super) use options::OPTIONS;
-pub(super) use words::{SUBCOMMANDS, WORDS};
+pub(super) use words::{AGENT, ALONE, SUBCOMMANDS, WORDS};
+
+/// Return the options of other programs, and former ones; the first that fits is the answer.
+pub(super) fn options() -> impl Iterator<Item = &'static Entry> {
+    written::WRITTEN.iter().chain(options::MEASURED)
+}
 
 /// Put the value that was typed, if there is one, in the places of its name.
 pub(super) fn filled(written: &str, value: Option<&str>) -> String {

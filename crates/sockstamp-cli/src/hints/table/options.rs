@@ -1,183 +1,10 @@
-//! Options of other programs, and former ones.
+//! Options of other programs: what is compared, measured and probed.
 
 use super::instead::Entry;
-use super::instead::Instead::{Filter, Line, Nothing, Option, Recording, Renamed};
+use super::instead::Instead::{Filter, Line, Nothing, Option, Recording};
 
-/// Options, and values of options.
-pub(in crate::hints) const OPTIONS: &[Entry] = &[
-    // Former names.
-    ("", "--slower-than --worse-than", Renamed("--slow")),
-    ("", "--no-color --no-colour", Renamed("--color never")),
-    ("", "--rate-cap", Renamed("--sample N/s")),
-    ("", "--in-step", Renamed("--sample 2^K")),
-    ("", "--entry", Renamed("--expert entry=HOOK")),
-    ("", "--hooks", Renamed("--expert hooks=older")),
-    ("", "--no-causes", Renamed("--expert causes=off")),
-    ("", "--no-sched", Renamed("--expert sched=off")),
-    ("", "--attach-all", Renamed("--expert attach=all")),
-    ("", "--include-hol", Renamed("--expert hol=include")),
-    ("", "--exclude-hol", Renamed("--expert hol=exclude")),
-    ("", "--windows", Renamed("--expert windows=1/N")),
-    ("", "--rx-stamps", Renamed("--nic-stamps auto|off|RATE")),
-    // Names of hosts.
-    (
-        "fping",
-        "-n -d --name --rdns",
-        Nothing("addresses are never turned into names: leave it out"),
-    ),
-    (
-        "fping",
-        "-m --all",
-        Nothing("a host is probed at its first address: leave it out, or name its addresses"),
-    ),
-    // Formats, and where they go.
-    (
-        "export",
-        "--format=csv --csv",
-        Line("a table as CSV", "report --format csv FILE"),
-    ),
-    (
-        "export",
-        "--format=json --json",
-        Line("messages as JSON", "trace --format json -r FILE"),
-    ),
-    (
-        "export",
-        "--format=pcap --format=pcapng --pcap -f=pcap -f=pcapng -F=pcap",
-        Line("packets", "pcap -w OUT -r FILE"),
-    ),
-    (
-        "export",
-        "--format=html --html",
-        Line("a page", "report --html OUT FILE"),
-    ),
-    ("export", "--pcapng", Line("packets", "pcap -w OUT -r FILE")),
-    (
-        "export",
-        "--prometheus --otlp --otel --metrics",
-        Line("metrics of a measurement that goes on", "agent"),
-    ),
-    (
-        "export",
-        "--parquet",
-        Nothing("a recording is Parquet as it is: copy it"),
-    ),
-    (
-        "export",
-        "--format --to=perfetto --chrome --chrome-trace",
-        Option("perfetto", "--perfetto -o OUT"),
-    ),
-    (
-        "",
-        "--format=html",
-        Line("a page", "report --html OUT FILE"),
-    ),
-    (
-        "",
-        "--format=pcap --format=pcapng",
-        Line("packets", "pcap -w OUT"),
-    ),
-    (
-        "",
-        "--format=perfetto",
-        Line("a trace for Perfetto", "export --perfetto -o OUT FILE"),
-    ),
-    (
-        "export",
-        "-f=csv -F=csv",
-        Line("a table as CSV", "report --format csv FILE"),
-    ),
-    (
-        "export",
-        "-f=json -F=json",
-        Line("messages as JSON", "trace --format json -r FILE"),
-    ),
-    ("export", "-f", Option("perfetto", "--perfetto -o OUT")),
-    (
-        "fping",
-        "-J --json --format",
-        Line("an object for each probe", "ping --format json HOST"),
-    ),
-    (
-        "record",
-        "--format -j --json --jsonl",
-        Line("messages as JSON", "trace --format json"),
-    ),
-    (
-        "top",
-        "--format -j --json --csv",
-        Line(
-            "one table as JSON",
-            "stat --by comm,port --format json --duration TIME",
-        ),
-    ),
-    (
-        "",
-        "-x --csv --field-separator",
-        Option("format", "--format csv"),
-    ),
-    (
-        "",
-        "-j -J --js --json --jsonl --ndjson --output-format",
-        Option("format", "--format json"),
-    ),
-    (
-        "",
-        "--stdio --text",
-        Option("format", "--format text, which is the default"),
-    ),
-    (
-        "record",
-        "--append",
-        Option("output", "-o FOLDER/, which takes several recordings"),
-    ),
-    (
-        "record",
-        "--overwrite --force",
-        Nothing("a recording is never written over: name another, or remove it first"),
-    ),
-    (
-        "top",
-        "-o -s --sort --order",
-        Nothing("its keys s and S choose the column that sorts"),
-    ),
-    (
-        "",
-        "--no-pager --pager",
-        Nothing("all goes to standard output, without a pager: leave it out"),
-    ),
-    (
-        "agent",
-        "-o --output",
-        Nothing("it serves metrics: curl http://127.0.0.1:9776/metrics"),
-    ),
-    ("stuck", "-w", Option("watch", "--watch")),
-    ("", "-w --write", Option("output", "-o {FILE}")),
-    ("", "-o --output", Option("write", "-w {FILE}")),
-    // Bounds of a recording.
-    (
-        "record",
-        "-W --max-files --retention --size",
-        Option(
-            "max-size",
-            "--max-size MB, below which the oldest files of -o FOLDER/ are removed",
-        ),
-    ),
-    (
-        "record",
-        "--interval",
-        Nothing("each message is a row: sockstamp report --from TIME --to TIME sums some of them"),
-    ),
-    (
-        "recover",
-        "-o --output",
-        Nothing("each FILE is cut where it is: copy it first"),
-    ),
-    (
-        "record",
-        "-z --compress --gzip",
-        Nothing("its Parquet is compressed: leave it out"),
-    ),
+/// Options, and values of options, behind those of what is written.
+pub(super) const MEASURED: &[Entry] = &[
     // Comparisons.
     (
         "diff",
@@ -191,6 +18,24 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
             "fail-if",
             "--fail-if CONDITION, such as 'peer.answer.p99 > +20%'",
         ),
+    ),
+    (
+        "diff",
+        "--p50 --p90 --p99 --p999 --max-p99 --max-latency --ci",
+        Option(
+            "fail-if",
+            "--fail-if CONDITION, such as 'rx.total.p99 > +5ms'",
+        ),
+    ),
+    (
+        "stat",
+        "--fail-if --fail --max-p99 --max-latency",
+        Line("a limit is for jq -e, behind", "stat --format json"),
+    ),
+    (
+        "report",
+        "--fail-if --fail --max-p99 --max-latency",
+        Line("a limit is for jq -e, behind", "report --format json FILE"),
     ),
     (
         "report",
@@ -216,7 +61,16 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     ("", "--between", Option("from", "--from TIME --to TIME")),
     ("report export", "-b", Option("from", "--from {TIME}")),
     ("report export", "-e=*", Option("to", "--to {TIME}")),
-    ("", "--last", Option("from", "--from -{TIME}")),
+    (
+        "stuck",
+        "--since=~ --start=~",
+        Option("slow", "--slow {TIME}; of recordings: --from -{TIME}"),
+    ),
+    (
+        "",
+        "--last --since=~ --start=~ -S=~",
+        Option("from", "--from -{TIME}"),
+    ),
     ("", "--since --start -S", Option("from", "--from {TIME}")),
     ("", "--until --end", Option("to", "--to {TIME}")),
     ("", "--time", Option("from", "--from TIME --to TIME")),
@@ -228,7 +82,7 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     ("", "-U", Option("to", "--to {TIME}")),
     (
         "trace",
-        "-t -T --timestamps",
+        "-t -T --tt --timestamps",
         Nothing("each line has its time of day; to end after a time: --duration TIME"),
     ),
     ("ping", "-T --tcp-syn", Option("tcp", "--tcp PORT")),
@@ -245,7 +99,18 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     ),
     (
         "stuck",
-        "-n=# -d --delay -I --duration",
+        "--once --now",
+        Nothing("it looks once, now: leave it out"),
+    ),
+    ("stuck", "-t=~", Option("slow", "--slow {TIME}")),
+    (
+        "stuck",
+        "-d=# -d=~ --duration",
+        Option("for", "--for {TIME}; without it, it looks once"),
+    ),
+    (
+        "stuck",
+        "-n=# -d --delay -I",
         Option("watch", "--watch --interval {TIME}"),
     ),
     (
@@ -260,6 +125,7 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
             "addresses are never turned into names: leave it out; a network namespace is --netns NAME",
         ),
     ),
+    ("top", "-n=1", Option("once", "--once")),
     ("stat top", "-n=#", Option("interval", "--interval {TIME}")),
     (
         "report diff join export recover",
@@ -284,8 +150,13 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
         Option("count", "--count {N}"),
     ),
     (
+        "stat",
+        "--limit --lines --head --rows",
+        Option("top", "--by comm --top {N}, which sums by process"),
+    ),
+    (
         "report",
-        "-n=# --limit --lines --head",
+        "-n=# --limit --lines --head --rows",
         Option("top", "--by comm --top {N}, which sums by process"),
     ),
     (
@@ -297,6 +168,11 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
         "trace pcap record ping",
         "-n=# -m=# --messages",
         Option("count", "--count {N}"),
+    ),
+    (
+        "",
+        "--sort=comm --sort=pid --sort=port --sort=peer",
+        Option("by", "--by {DIMENSION}"),
     ),
     ("", "-b --batch", Option("once", "--once")),
     (
@@ -411,8 +287,13 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     ),
     (
         "",
-        "--name --process --task --command --pgrep",
+        "--name --process --task --command --cmd --pgrep",
         Option("comm", "--comm {NAME}"),
+    ),
+    (
+        "stat top trace explain",
+        "-C=# --cpu",
+        Nothing("a CPU is no target; sums by CPU: sockstamp report --by cpu FILE"),
     ),
     ("", "-C", Option("comm", "--comm {NAME}")),
     (
@@ -430,7 +311,11 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
         "-H --tid --thread --threads --per-thread",
         Option("by", "--by pid,comm"),
     ),
-    ("", "-g --group --group-by", Option("by", "--by DIMENSION")),
+    (
+        "",
+        "-g --group --group-by",
+        Option("by", "--by {DIMENSION}"),
+    ),
     ("stuck", "--sort --order", Nothing("the oldest come first")),
     (
         "stuck",
@@ -494,11 +379,16 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     ),
     (
         "",
-        "-u --uid --user",
+        "-u",
         Option(
-            "pid",
-            "--pid $(pgrep -d, -u {USER}); for datagrams, udp is a filter",
+            "comm",
+            "--comm NAME, as a user is no target; for datagrams, udp is a filter",
         ),
+    ),
+    (
+        "",
+        "--uid --user",
+        Option("comm", "--comm NAME, as a user is no target"),
     ),
     (
         "",
@@ -621,6 +511,32 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
         "--print-config --dump-config --show-config --settings",
         Option("print-settings", "--print-settings"),
     ),
+    (
+        "agent",
+        "--prometheus --metrics",
+        Option("listen", "--listen {ADDRESS:PORT}"),
+    ),
+    (
+        "agent",
+        "--interval",
+        Nothing("who scrapes chooses it, as by Prometheus's scrape_interval: leave it out"),
+    ),
+    (
+        "agent",
+        "-d -D --daemon --background",
+        Nothing("it stays in the foreground, as systemd wants it: leave it out"),
+    ),
+    (
+        "stat top trace record",
+        "--prometheus --otlp --otel --metrics",
+        Line("metrics of a measurement that goes on", "agent"),
+    ),
+    ("", "--port=- --ports=-", Filter("portrange {80-90}")),
+    (
+        "",
+        "--ports --port=,",
+        Nothing("each port has its word, as in `port 80 or port 443`"),
+    ),
     ("", "--port", Filter("port {80}")),
     ("", "--sport --src-port", Filter("src port {80}")),
     ("", "--dport --dst-port", Filter("dst port {80}")),
@@ -641,6 +557,18 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
     ("", "--proto --protocol", Filter("{tcp}")),
     ("", "-4 --ipv4", Filter("ip")),
     ("", "-6 --ipv6", Filter("ip6")),
+    (
+        "trace",
+        "-f=",
+        Nothing(
+            "a command behind -- is measured with its children, and so is --cgroup: leave it out",
+        ),
+    ),
+    (
+        "",
+        "-tn -ta -tan -tnp -tanp -tlnp -tnlp -tunp -tulpn",
+        Filter("tcp"),
+    ),
     ("", "-f --filter", Filter("{tcp port 80}")),
     // Others.
     (
@@ -726,7 +654,12 @@ pub(in crate::hints) const OPTIONS: &[Entry] = &[
         "-v --verbose --debug",
         Nothing("all that is printed is explained by: sockstamp --explain-words"),
     ),
-    ("", "--version", Line("the version", "--version")),
+    (
+        "",
+        "--exec --run",
+        Line("a command stands behind --", "stat -- COMMAND"),
+    ),
+    ("", "--version -V", Line("the version", "--version")),
     ("", "-? -help", Line("help", "--help")),
     (
         "",

@@ -23,25 +23,28 @@ pub(in crate::hints) const SUBCOMMANDS: &[(&str, &str)] = &[
         "convert perfetto flamegraph flame timeline",
         "export --perfetto -o OUT FILE",
     ),
-    (
-        "read show view open cat print summary script",
-        "report FILE",
-    ),
+    ("read show view open cat print summary", "report FILE"),
     ("html page plot graph", "report --html OUT FILE"),
     ("repair fix", "recover FILE"),
     (
         "check test self-test selftest features probe info status config",
         "doctor",
     ),
-    ("daemon serve server exporter metrics start", "agent"),
+    (
+        "daemon serve server exporter metrics start prometheus",
+        "agent",
+    ),
     ("run exec", "stat -- COMMAND"),
     ("attach", "stat -p PID"),
-    ("perf measure latency histogram hist -a --all", "stat"),
+    (
+        "perf profile measure latency histogram hist -a --all",
+        "stat",
+    ),
     ("slow slower slowest", "explain --slow TIME"),
     ("netns", "stat --netns NAME"),
     ("dns", "stat port 53"),
     ("http", "stat port 80"),
-    ("replay play", "trace -r FILE"),
+    ("replay play script", "trace -r FILE"),
     (
         "strace bpftrace log logs tail follow events stream",
         "trace",
@@ -71,4 +74,44 @@ pub(in crate::hints) const WORDS: &[(&str, &str)] = &[
     ("by", "--by {DIMENSION}"),
     ("for", "--duration {TIME}"),
     ("slow", "--slow {TIME}"),
+];
+
+/// Subcommands, all if none is named; words alone behind them; and what to type. `{WORD}` is the
+/// word, `{SUBCOMMAND}` the subcommand.
+pub(in crate::hints) const ALONE: &[(&str, &str, &str)] = &[
+    ("", "help", "for its options: sockstamp help {SUBCOMMAND}"),
+    (
+        "stuck",
+        "now all everything",
+        "all that waits now is listed: sockstamp stuck",
+    ),
+    (
+        "explain",
+        "p50 p90 p99 p99.9",
+        "for what is slower: sockstamp explain --slow {WORD}",
+    ),
+    (
+        "explain",
+        "stuck waits",
+        "for what waits now: sockstamp stuck",
+    ),
+    (
+        "doctor",
+        "stat stuck top trace explain record pcap ping agent",
+        "all subcommands are looked at: sockstamp doctor",
+    ),
+];
+
+/// Words behind `agent` that service managers have, and what to type.
+pub(in crate::hints) const AGENT: &[(&str, &str)] = &[
+    (
+        "start run serve",
+        "it runs in the foreground: sockstamp agent",
+    ),
+    (
+        "stop kill",
+        "SIGTERM ends it: systemctl stop sockstamp-agent",
+    ),
+    ("status health", "it tells at http://127.0.0.1:9776/healthz"),
+    ("restart reload", "SIGHUP makes it read its settings again"),
 ];
