@@ -1,20 +1,16 @@
 //! Read and write single settings, and refuse values out of bounds.
 
-use std::fmt::Display;
-use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
-use serde::ser::Serializer;
 use sockstamp_bpf::Grouped;
 use sockstamp_metrics::ledger::SERIES_PER_GROUP;
 use sockstamp_model::UnknownName;
 use sockstamp_model::filter::Filter;
 use sockstamp_model::group::Dimension;
 use sockstamp_run::max_cost::{MaxCost, max_cost};
-use sockstamp_run::sample::{Sample, sample as read_sample};
 use sockstamp_run::target::process_name;
 
 use crate::rules::labels::Label;
@@ -71,55 +67,6 @@ pub(super) fn expiry<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Durat
 
 pub(super) fn cost<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MaxCost, D::Error> {
     max_cost(&String::deserialize(deserializer)?).map_err(D::Error::custom)
-}
-
-/// A sample is text; a bare number is told what it lacks.
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "it is text in quotes, such as \"100/s\"")]
-enum SampleValue {
-    Text(String),
-    Number(i64),
-}
-
-pub(super) fn sample<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Sample, D::Error> {
-    let text = match SampleValue::deserialize(deserializer)? {
-        SampleValue::Text(text) => text,
-        SampleValue::Number(number) => number.to_string(),
-    };
-    read_sample(&text).map_err(D::Error::custom)
-}
-
-/// Read the sample of a rule: the kernel has a rate for each group, and nothing else.
-pub(crate) fn rate<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<NonZeroU32>, D::Error> {
-    match sample(deserializer)? {
-        Sample::PerSecond(rate) => Ok(NonZeroU32::new(rate)),
-        _ => Err(D::Error::custom(
-            "the sample of a rule is N/s, such as \"100/s\"",
-        )),
-    }
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    clippy::ref_option,
-    reason = "the signature that serde wants"
-)]
-pub(crate) fn per_second<S: Serializer>(
-    rate: &Option<NonZeroU32>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    let sample = rate.map(|rate| Sample::PerSecond(rate.get()));
-    as_text(&sample.unwrap_or_default(), serializer)
-}
-
-/// Write a setting as users write it.
-pub(super) fn as_text<T: Display, S: Serializer>(
-    value: &T,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(value)
 }
 
 pub(super) fn memory<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {

@@ -27,12 +27,9 @@ use crate::files;
 use crate::rules::Rule;
 use crate::rules::labels::Label;
 use crate::values::listen::listen;
-use crate::values::{seconds, some_duration, up_to_an_hour};
+use crate::values::{as_text, sample, seconds, some_duration, up_to_an_hour};
 
-use fields::{
-    as_text, comms, cost, expiry, filter, groups, labels, memory, name, sample, series, sockets,
-    targets,
-};
+use fields::{comms, cost, expiry, filter, groups, labels, memory, name, series, sockets, targets};
 use place::{Setting, key_at, located, place_of};
 
 pub(crate) use hindsight::{HindsightTable, KeepWhen};

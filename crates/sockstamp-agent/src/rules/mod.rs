@@ -24,9 +24,8 @@ use sockstamp_model::group::{Dimension, GroupKey};
 use sockstamp_model::name::Name;
 
 use self::labels::{Detail, Label};
-use crate::config::fields::{per_second, rate};
 use crate::names::Names;
-use crate::values::{parsed, some_duration};
+use crate::values::{parsed, some_duration, some_rate};
 
 /// A rule. The first that matches a group holds for it.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -41,12 +40,7 @@ pub(crate) struct Rule {
     )]
     labels: BTreeMap<String, String>,
     /// Messages measured per second, flow and direction.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "rate",
-        serialize_with = "per_second"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "some_rate")]
     sample: Option<NonZeroU32>,
     /// Hand over each message that was slower, regardless of other settings.
     #[serde(

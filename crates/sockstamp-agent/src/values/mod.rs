@@ -2,13 +2,15 @@
 
 pub(crate) mod listen;
 pub(crate) mod some_duration;
+pub(crate) mod some_rate;
 
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::Serializer;
-use serde::de::{Deserialize, Deserializer, Error};
+use serde::de::{Deserializer, Error};
+use serde::{Deserialize, Serializer};
+use sockstamp_run::sample::Sample;
 
 /// Read a value of a type that is parsed from text.
 pub(crate) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
@@ -33,6 +35,31 @@ pub(crate) fn up_to_an_hour<'de, D: Deserializer<'de>>(
         true => Ok(time),
         false => Err(D::Error::custom("it is a time from 1s to 60m")),
     }
+}
+
+/// A sample is text; a bare number is told what it lacks.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "it is text in quotes, such as \"100/s\"")]
+enum SampleValue {
+    Text(String),
+    Number(i64),
+}
+
+/// Read how much is measured, as `--sample` does.
+pub(crate) fn sample<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Sample, D::Error> {
+    let text = match SampleValue::deserialize(deserializer)? {
+        SampleValue::Text(text) => text,
+        SampleValue::Number(number) => number.to_string(),
+    };
+    sockstamp_run::sample::sample(&text).map_err(D::Error::custom)
+}
+
+/// Write a setting as users write it.
+pub(crate) fn as_text<T: Display, S: Serializer>(
+    value: &T,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
 }
 
 /// Write a time in seconds.
