@@ -237,7 +237,7 @@ fn records_agree_with_the_counters() {
         let of_messages = counted.stages.present();
         for (stage, histogram) in of_messages.filter(|(stage, _)| !stage.is_of_connection()) {
             let recorded = recorded.stages[stage].clone().unwrap_or_default();
-            assert!(recorded == *histogram, "{stage}");
+            assert_eq!(recorded, *histogram, "{stage}");
         }
         let of_messages = counted.parts.iter();
         for (part, counted) in of_messages.filter(|(part, _)| !part.stage().is_of_connection()) {

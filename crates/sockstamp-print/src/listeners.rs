@@ -336,7 +336,12 @@ mod tests {
             printed(&[listener(80, 9)], 1),
             " listeners: 0.0.0.0:80@blue queue 2 of 1 overflowed 3 unrouted 1 discarded 5\n"
         );
-        let many: Vec<_> = (0..7).map(|port| listener(60_000 + port, 999)).collect();
+        let many: Vec<_> = (0..7)
+            .map(|port| ListenerSummary {
+                unrouted: 0,
+                ..listener(60_000 + port, 999_999)
+            })
+            .collect();
         let text = printed(&many, 1);
         assert!(text.ends_with(" 3 more\n"), "{text}");
         assert!(

@@ -83,7 +83,7 @@ fn ask_a_unix_socket_in_vain() -> Result<(), String> {
     let mut client = InVain::connect(&host, &service, "asks-an-agent");
     let netns = host.netns_name();
     let agent = Agent::start(&format!(
-        "rate_cap = 1000000\nmax_cost = \"none\"\n[target]\nnetns = \"{netns}\"\n\
+        "sample = \"1000000/s\"\nmax_cost = \"none\"\n[target]\nnetns = \"{netns}\"\n\
          comm = [\"asks-an-agent\"]"
     ));
     client.ask();
