@@ -333,7 +333,7 @@ const WRONG: &[(&str, &str)] = &[
         "write 'tx.sent.p99 > +10%'",
     ),
     ("stuck -n 3", "write --watch --interval 3"),
-    ("stuck -d 3", "write --watch --interval 3"),
+    ("stuck -d 3", "write --for 3"),
     (
         "stuck --interval 3",
         "write sockstamp stuck --watch --interval 3",
@@ -415,7 +415,10 @@ const WRONG: &[(&str, &str)] = &[
         "sockstamp pcap -w FILE tcp",
     ),
     ("trace -f sh -c true", "sockstamp trace -- sh -c true"),
-    ("trace -f -p 1", "`sockstamp trace -p 1 tcp port 80`"),
+    (
+        "trace -f -p 1",
+        "a command behind -- is measured with its children",
+    ),
     (
         "trace -d 2 --port 80 --host 1.2.3.4",
         "sockstamp trace -d 2 port 80 and host 1.2.3.4",
@@ -536,7 +539,7 @@ const WRONG: &[(&str, &str)] = &[
     ("agent --check", "sockstamp agent --config FILE --check"),
     ("ping http://127.0.0.1:8047/", "--tcp 8047 127.0.0.1"),
     ("ping 127.0.0.1 8047", "sockstamp ping 127.0.0.1 --tcp 8047"),
-    ("top --once --format json", "sockstamp stat --by comm,port"),
+    ("top --once --json", "sockstamp top --once --format json"),
     (
         "diff --before a --after b --comm x tcp",
         "sockstamp diff --before a --after b tcp --comm x",
