@@ -237,7 +237,8 @@ fn records_agree_with_the_counters() {
         let of_messages = counted.stages.present();
         for (stage, histogram) in of_messages.filter(|(stage, _)| !stage.is_of_connection()) {
             let recorded = recorded.stages[stage].clone().unwrap_or_default();
-            assert_eq!(recorded, *histogram, "{stage}");
+            // A task may be awake at the nanosecond of its arrival.
+            assert_eq!(recorded.without_zero_min(), *histogram, "{stage}");
         }
         let of_messages = counted.parts.iter();
         for (part, counted) in of_messages.filter(|(part, _)| !part.stage().is_of_connection()) {
