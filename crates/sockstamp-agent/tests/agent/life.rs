@@ -323,9 +323,8 @@ fn anonymous_bytes(pid: u32) -> u64 {
 #[test]
 fn the_memory_is_held_under_a_flood_of_connections_and_said() {
     const CONNECTIONS: usize = 2000;
-    /// In bytes. A megabyte has room for some hundred flows, and each could take kilobytes. A
-    /// look at waits takes 1.7 kB for each of 4000 sockets, if one falls in between.
-    const SLACK: u64 = 9_000_000;
+    /// In bytes. A megabyte has room for some hundred flows, and each could take kilobytes.
+    const SLACK: u64 = 2_000_000;
     let host = Host::new("flood").unwrap();
     let agent = Agent::of(&host, "max_memory = 1");
     talk(&host, 5, Duration::ZERO);
@@ -350,8 +349,12 @@ fn the_memory_is_held_under_a_flood_of_connections_and_said() {
     wait_for_line(&agent.process, line);
     let said = agent.process.stderr();
     assert_eq!(said.matches(line).count(), 1, "{said}");
-    let has = anonymous_bytes(agent.process.id());
-    assert!(has < had + SLACK, "{has} bytes, and {had} before");
+    // A look at waits takes some kilobytes for each of 4000 sockets, until it is over.
+    wait_until("the agent has no more memory than before", || {
+        let has = anonymous_bytes(agent.process.id());
+        println!("{has} bytes, and {had} before");
+        has < had + SLACK
+    });
     // The agent goes on with those that have room.
     drop(connections);
     let counted = agent.scrape().sum("sockstamp_messages_total", &[]);
