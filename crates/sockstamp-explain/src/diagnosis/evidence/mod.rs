@@ -5,5 +5,6 @@ pub(super) mod drop_reason;
 pub(super) mod full_queue;
 pub(super) mod link;
 pub(super) mod neighbour;
+mod places;
 pub(super) mod sleep;
 pub(super) mod there;
