@@ -6,11 +6,11 @@ pair
 on there ip route add default dev wan; on here ip route add default dev wan
 on here sysctl -qw net.ipv4.tcp_syncookies=0 net.ipv4.tcp_max_syn_backlog=64
 program slow.py <<'PY'
-import socket, threading
+import os, socket, threading
 def serve(peer):
     for line in peer.makefile("rb"):
         peer.sendall(b"ok\n")
-listener = socket.create_server(("10.77.0.1", 8000), backlog=32)
+listener = socket.create_server(("10.77.0.1", 8000), backlog=int(os.environ.get("BACKLOG", "32")))
 while True:
     threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
 PY

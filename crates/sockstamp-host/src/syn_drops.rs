@@ -3,7 +3,7 @@
 
 use std::fs;
 
-/// What the kernel of a network namespace has counted, and its settings.
+/// Counts of the kernel of a network namespace, and its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SynDrops {
     /// SYNs and ends of handshakes that were dropped for want of anything but room in a queue:

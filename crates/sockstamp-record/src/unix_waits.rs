@@ -11,11 +11,11 @@ use crate::table::Decoded;
 
 /// The protocol of a wait at a Unix socket, as its column has it.
 pub(crate) const UNIX: &str = "unix";
-/// Its place in a flow, and that of addresses.
+/// The protocol and the address that stand for those of a flow, which a Unix socket has not.
 pub(crate) const STAND_IN: Protocol = Protocol::Tcp;
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), 0);
 
-/// What a wait at a Unix socket has in the place of addresses.
+/// Columns that a wait at a Unix socket has in the place of addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfUnix {
     /// See [`UnixWait::service`].

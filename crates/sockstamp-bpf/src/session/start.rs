@@ -318,7 +318,7 @@ impl Session {
     }
 }
 
-/// What wakes the reader: programs that ask for it, and records.
+/// Wake the reader for programs that ask for it, and for records.
 fn wakeups(skeleton: &SockstampSkel<'_>, has_records: bool) -> Result<Wakeups, Error> {
     let records = has_records.then(|| skeleton.maps.records.as_fd());
     let rings: Vec<_> = [Some(skeleton.maps.knocks.as_fd()), records]

@@ -220,7 +220,7 @@ fn of_files(words: &[String]) -> Option<String> {
     }
     let with = ["-w".to_owned(), file.clone()];
     let mut written = taken::replaced(words, place..place + 1, &with);
-    // What is read and what is written may both lack their options.
+    // A file that is read and one that is written may both lack their options.
     if let Some(read) = written.iter().position(|word| is_recording(word))
         && written[read - 1] != "-r"
     {

@@ -409,7 +409,7 @@ fn refuse_others(path: &Path) -> Result<()> {
     }
 }
 
-/// What a directory holds. A link to a directory is reported and left out: it may lead back.
+/// Contents of a directory. A link to a directory is reported and left out: it may lead back.
 #[derive(Default)]
 struct Listed {
     directories: Vec<PathBuf>,

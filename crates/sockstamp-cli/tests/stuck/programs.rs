@@ -7,7 +7,7 @@ use testbed::{Host, Process};
 
 use crate::PATIENCE;
 
-/// Its programs, in a host of their own, until this is dropped.
+/// Programs of a test, in a host of their own, until this is dropped.
 pub(crate) struct Programs {
     pub(crate) host: Host,
     process: Process,

@@ -123,7 +123,7 @@ pub(super) struct Seen {
     pub(super) is_untaken: bool,
     /// The time of a connect after its last SYN.
     pub(super) since_syn: Option<u64>,
-    /// Its service answers some connects by ICMP.
+    /// The service answers some connects by ICMP.
     pub(super) is_rejected: bool,
     /// A reset ended its connection.
     pub(super) is_reset: bool,

@@ -1,4 +1,4 @@
-//! What a task does, by the place in the kernel where it sleeps.
+//! Find what a task does, by the place in the kernel where it sleeps.
 
 use sockstamp_model::name::Name;
 

@@ -1,6 +1,6 @@
-//! What a service sends unasked: lines of a chat, news, signs of life. Some of it looks like a
-//! late answer: it comes to programs that have sent something since, at a time of their own or as a
-//! reply to the last of it.
+//! Find news that a service sends unasked: lines of a chat, signs of life. Some of them look like a
+//! late answer: they come to programs that have sent something since, at a time of their own or as
+//! a reply to the last of them.
 //!
 //! Pieces of an answer look alike on a connection. They fill segments, or have a pace, or their
 //! program asks again at once when it has the last of them.
@@ -26,9 +26,9 @@ const SEGMENT: u64 = 1448;
 /// Waits of a program for a service, by their places.
 #[derive(Default)]
 struct Talk {
-    /// What came unasked, or is a piece of an answer.
+    /// Waits for data that came unasked, or as a piece of an answer.
     more: Vec<usize>,
-    /// What looks like answers.
+    /// Waits for data that looks like answers.
     answers: Vec<usize>,
 }
 
@@ -195,7 +195,7 @@ mod tests {
         let chat = told([700, 1_500, 900], [4, 7], 60);
         assert_eq!(chat.findings, []);
         assert!(chat.notes.iter().any(|note| note.contains("news")));
-        // What fills segments are answers in pieces.
+        // Pieces of answers fill segments.
         assert!(!told([700, 1_500, 900], [4, 7], 20_000).findings.is_empty());
     }
 
@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn a_reply_to_a_sign_of_life_waits_for_nothing() {
         assert_eq!(replied(1, 1_400), 0);
-        // Who sends something a while later asks for it.
+        // A program that sends something a while later asks for it.
         assert_eq!(replied(300, 1_400), 1);
     }
 }
